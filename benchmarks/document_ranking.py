@@ -123,9 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     every = [*OTHERS, MEAN, *BY_SENTENCES]
     parser.add_argument("--rows", nargs="+", choices=every, default=every)
     parser.add_argument("--model", default="mini")
-    parser.add_argument(
-        "--dtype", default="float32", choices=("float32", "bfloat16"), help="what the model computes in"
-    )
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"), help="numbers of the model")
     parser.add_argument("--fit", type=int, metavar="N", help="fit N numbers of words to the documents of a set first")
     parser.add_argument("--work", type=Path, default=Path("runs/document-ranking"))
     parser.add_argument("--name", default="document_ranking", help="name of the result")

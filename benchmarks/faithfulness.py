@@ -60,9 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _drawn(everything: list, most: int | None) -> list:
     if most is None or most >= len(everything):
         return everything
-    return [
-        everything[place] for place in sorted(np.random.default_rng(0).choice(len(everything), most, replace=False))
-    ]
+    return [everything[at] for at in sorted(np.random.default_rng(0).choice(len(everything), most, replace=False))]
 
 
 if __name__ == "__main__":

@@ -207,12 +207,10 @@ def recall(place: Path, count: int, everything: Floats | None = None) -> dict[st
     return {**found, "product": 1e3 * float(np.median(products))}
 
 
-def _recall(
-    store: Any, everything: Floats, queries: Floats, k: int, where: str | None = None, kept: Any = None
-) -> float:
+def _recall(store: Any, every: Floats, queries: Floats, k: int, where: str | None = None, kept: Any = None) -> float:
     shares = []
     for query in queries:
-        similarity = everything @ query
+        similarity = every @ query
         if kept is not None:
             similarity[~kept] = -2
         best = set(np.argpartition(-similarity, k)[:k].tolist())

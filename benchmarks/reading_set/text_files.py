@@ -118,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             heads = known.get("furniture", [])
             titles = {" ".join(heading.split()) for _, heading in known["headings"]}  # type: ignore[attr-defined]
             body = "\n".join(
-                line for line in text.split("\n") if " ".join(line.split()) not in titles and line not in heads
+                one for one in text.split("\n") if " ".join(one.split()) not in titles and one not in heads
             )
             (output / f"{name}.json").write_text(
                 json.dumps(known | {"body": body}, ensure_ascii=False), encoding="utf-8"

@@ -76,9 +76,7 @@ def check_contents(folder: Path, owner: str) -> None:
     for path in files:
         target = Path(os.path.realpath(path))
         if not any(target.is_relative_to(place) for place in allowed):
-            raise ModelError(
-                f"{path.name} of {owner} is a link out of its folder, to {target}; put the file itself there"
-            )
+            raise ModelError(f"{path.name} of {owner} is a link out of its folder, to {target}; put the file there")
     for file, key, name in _named_files(folder):
         if not isinstance(name, str) or Path(name).name != name or name == ".." or "\\" in name:
             raise ModelError(f"{file} of {owner} names {str(name)[:200]!r} in {key}, which is no file in its folder")

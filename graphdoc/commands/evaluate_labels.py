@@ -77,9 +77,7 @@ def evaluate_cluster(
         plot_projection(points, [evaluator.test_labels[row] for row in chosen], path)
 
     metrics = [row.scores.metrics() for row in rows]
-    spreads = [
-        TableColumn(heading, lambda values: f"{values[0]:.3f} ± {values[1]:.3f}") for heading in ("NMI", "purity")
-    ]
+    spreads = [TableColumn(heading, lambda pair: f"{pair[0]:.3f} ± {pair[1]:.3f}") for heading in ("NMI", "purity")]
     table = Table(
         [names("vectors of", 44), names("kind"), TableColumn("coverage", whole_percent), *spreads]
         + (["accuracy", "macro F1"] if probe else [])
@@ -156,9 +154,7 @@ def evaluate_classify(
         encoder = model.load()
         multi_label = bool(encoder.model.config.multi_label)
         if multi_label and plot is not None:
-            raise SettingsError(
-                "--plot draws which class is taken for which, and this model gives several; leave it out"
-            )
+            raise SettingsError("--plot draws which class is taken for which; this model gives several; leave it out")
         test = list(not_empty(reading.encodable(test, encoder, sources, report), sources, report))
         labels: dict[str, Any] = {"multi_label": multi_label, "separator": label_separator}
         evaluator = ClassificationEvaluator(test, **labels, threshold=threshold)

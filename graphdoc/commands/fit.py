@@ -114,10 +114,8 @@ def _lines_of_head(head: WordClassifier, labelled: LabelledDocuments) -> list[st
     if head.held_out_accuracy is not None:
         held_out = counted(head.held_out_documents, "document")
         line += f"; accuracy {head.held_out_accuracy:.3f} on {held_out} that were held out, by a head of the others"
-    left_out = {"no label": labelled.without_label, "several labels": labelled.with_several}
-    others = (
-        f"left out of the head: {counted(len(ids), 'document')} with {what}" for what, ids in left_out.items() if ids
-    )
+    lost = {"no label": labelled.without_label, "several labels": labelled.with_several}
+    others = (f"left out of the head: {counted(len(ids), 'document')} with {what}" for what, ids in lost.items() if ids)
     return [line, *others]
 
 

@@ -59,9 +59,7 @@ class ModelOptions:
     def settings(self) -> dict[str, Any]:
         """The settings of the model that the options name; precision where it is not chosen by itself."""
         values = {name: getattr(self, name, None) for name in ("device", "dtype", "max_passages")}
-        return {
-            name: None if value == "all" else value for name, value in values.items() if value not in (None, "auto")
-        }
+        return {key: None if value == "all" else value for key, value in values.items() if value not in (None, "auto")}
 
     @property
     def most_passages(self) -> int | None:

@@ -82,9 +82,7 @@ class Judgements:
         unknown = list({id: None for grades in self.qrels.values() for id in grades if id not in there})
         if not unknown:
             return self
-        kept = {
-            query: {id: grade for id, grade in grades.items() if id in there} for query, grades in self.qrels.items()
-        }
+        kept = {query: {id: gain for id, gain in grades.items() if id in there} for query, grades in self.qrels.items()}
         if not any(kept.values()):
             raise EvaluationError(
                 f"{self.source or 'the judgements'}: none of the {counted(len(unknown), 'judged document')} is there "

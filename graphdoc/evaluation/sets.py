@@ -256,9 +256,7 @@ def evidence(data: MeasuredSet, encoder: DocumentEncoder) -> Representation:
         texts = list(judgements.queries.values())
         asked = [Counter(maker.occurrences(text)) for text in texts]
         found = reference.rows(encoder.encode_query(texts), asked) @ rows.T
-        return {
-            query: _best([*row_of], scores) for query, scores in zip(judgements.queries, found.toarray(), strict=True)
-        }
+        return {query: _best([*row_of], row) for query, row in zip(judgements.queries, found.toarray(), strict=True)}
 
     return Representation(lambda: (of_part(data.train), of_part(data.test)), similarities, rank)
 
@@ -313,9 +311,7 @@ def read_set(settings: SetSettings, encoder: DocumentEncoder, report: ReadingRep
         judgements = read.among(ids)
         notes += [f"{count:,} {reason}" for reason, count in judgements.left_out.items()]
     if not (labels or pairs or judgements):
-        raise EvaluationError(
-            f"set {settings.name!r} has neither labels nor pairs nor judgements; name pairs or judged"
-        )
+        raise EvaluationError(f"set {settings.name!r} has no labels, pairs or judgements; name pairs or judged")
     return MeasuredSet(settings, train, test, others, labels, pairs, judgements, notes)
 
 

@@ -99,9 +99,7 @@ def read_relevant(path: str | Path, *, mutual: bool = False) -> dict[str, dict[s
     positive = {(a, b) for a, grades in relevant.items() for b, grade in grades.items() if grade > 0}
     if mutual:
         positive = {(a, b) for a, b in positive if (b, a) in positive}
-        relevant = {
-            a: {b: grade for b, grade in grades.items() if (a, b) in positive} for a, grades in relevant.items()
-        }
+        relevant = {a: {b: gain for b, gain in grades.items() if (a, b) in positive} for a, grades in relevant.items()}
     if not positive:
         raise EvaluationError(f"{path}: no document is relevant to another")
     return relevant

@@ -216,9 +216,7 @@ class JoinedGraphs:
         """
         kind = graph_kind(kind) if isinstance(kind, str) else kind
         nothing = np.empty(0, np.int64)
-        nodes = [
-            (_NO_SECTION, numbers, nothing if kind is None else kind.section_nodes(numbers)) for numbers in sections
-        ]
+        nodes = [(_NO_SECTION, own, nothing if kind is None else kind.section_nodes(own)) for own in sections]
         lengths = np.array([[len(part) for part in parts] for parts in nodes], np.int64)
         counts = lengths.sum(axis=1)
         node_kind = np.repeat(np.tile(_KINDS, len(lengths)), lengths.reshape(-1))

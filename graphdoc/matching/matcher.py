@@ -273,9 +273,7 @@ def match_pairs(
     config = pipeline.model.config.matching
     changes: dict[str, Any] = {name: value for name, value in options.items() if name != "dtype"}
     if config is not None and config.joint and changes.get("views", config.views) != config.views:
-        raise SettingsError(
-            f"views={changes['views']}: {pipeline.name} reads {config.views} views at once; leave it out"
-        )
+        raise SettingsError(f"views={changes['views']}: {pipeline.name} reads {config.views} at once; leave it out")
     matcher = PairMatcher(pipeline, config.replace(**changes) if config is not None and changes else None)
     if matcher.reader.labels and pipeline.model.head is None:
         raise ModelError(

@@ -257,9 +257,7 @@ class SectionReadout(Readout):
         """
         assert output.passages is not None and output.sections is not None
         if len(output.sections) != 1:
-            raise ValueError(
-                f"attributions are computed for a document that is one section, not {len(output.sections)}"
-            )
+            raise ValueError(f"attributions are computed for a document of one section, not {len(output.sections)}")
         states = states.index_select(1, batch.rows.passages)
         whole, share = output.passages, 1.0 / len(output.passages)
         if self.attention is not None:

@@ -22,7 +22,7 @@ from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.kinds import WordPart
 from .records import Decision, Prediction, Predictions, class_index
 
-# Least probability of a class that a document gets, for models with several labels.
+# Least probability of a class that a document gets, for models of several labels.
 THRESHOLD = 0.5
 
 
@@ -46,7 +46,7 @@ def predict(
     Args:
         encoder: the encoder; its model has a head.
         documents: one document or many; the predictions hold all of them.
-        threshold: probability from which on a document gets a class, for models with several labels; None for 0.5.
+        threshold: probability from which on a document gets a class, for models of several labels; None for 0.5.
         explain: whether to say what every passage adds to the logits of the classes that a document gets.
         **options: see :meth:`~graphdoc.inference.pipeline.EncodingPipeline.windows`.
 
@@ -153,9 +153,7 @@ def threshold_of(encoder: EncodingPipeline, threshold: float | None) -> float | 
     classes_of(encoder)
     if not encoder.model.config.multi_label:
         if threshold is not None:
-            raise SettingsError(
-                f"a threshold is for models with several labels; {encoder.name} gives every document one"
-            )
+            raise SettingsError(f"a threshold is for models of several labels; {encoder.name} gives every document one")
         return None
     if threshold is not None and not 0 < threshold < 1:
         raise SettingsError(f"threshold={threshold!r} must be a probability above 0 and below 1")

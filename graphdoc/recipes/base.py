@@ -251,9 +251,7 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
 
 def changed_since(corpus: CorpusSettings, id: str) -> DocumentError:
     """The error that a document is no longer what the prepared corpus was made of."""
-    return DocumentError(
-        f"{corpus.name}: document {id!r} has changed since the corpus was made ready; start the run again"
-    )
+    return DocumentError(f"{corpus.name}: document {id!r} has changed since the corpus was ready; start the run again")
 
 
 def vectors_at(passage_vectors: PassageVectors | None, rows: Sequence[int]) -> VectorsOfDocuments | None:

@@ -407,7 +407,7 @@ class DocumentIndex:
     def _measure_random_score(self, encoder: DocumentEncoder) -> None:
         """Keep what queries of random words reach, so that a search can say that no hit stands out."""
         column = RANKINGS["vectors"][self.record["search_by"]]
-        vectors = encoder.encode_query(random_queries(encoder.tokenizer))
+        vectors = encoder.encode_query(random_queries(encoder.tokenizer), show_progress_bar=False)
         best = [self._store.by_vector(vector, column, 1).scores.max(initial=-1.0) for vector in vectors]
         self._store.keep(RANDOM_SCORE, float(np.quantile(best, _RANDOM_SHARE)))
 

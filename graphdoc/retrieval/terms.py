@@ -178,9 +178,7 @@ class QueryTerms:
         places, parts = self._parts(document)
         ids, scale = document.ids[places], documents / max(1, self._weights.documents)
         found = zip(ids.tolist(), document.counts[places].tolist(), self._weights.frequencies(ids), parts, strict=True)
-        terms = [
-            TermContribution(self._words[id], count, round(scale * df), float(part)) for id, count, df, part in found
-        ]
+        terms = [TermContribution(self._words[id], own, round(scale * df), float(part)) for id, own, df, part in found]
         return tuple(sorted(terms, key=lambda part: (-part.contribution, part.term)))
 
     def _parts(self, document: TermCounts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:

@@ -71,9 +71,7 @@ def work_ahead(
                 yield waiting.popleft()()
         except BrokenProcessPool as error:
             fix = "free some, and run it again" if setting is None else f"lower {setting}={workers}"
-            raise GraphdocError(
-                f"a worker process was ended from outside, perhaps for want of memory; {fix}"
-            ) from error
+            raise GraphdocError(f"a worker was ended from outside, perhaps for want of memory; {fix}") from error
 
 
 def _followed_by_error(blocks: Iterable[Block], waiting: deque[Callable[[], Any]]) -> Iterator[Block]:

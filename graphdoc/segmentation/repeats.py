@@ -306,9 +306,7 @@ class RepeatLister:
 
     def result(self) -> RepeatList:
         """The repeated passages of the documents so far."""
-        passages = sorted(
-            self._list.passages, key=lambda passage: (-passage.documents, -passage.characters, passage.text)
-        )
+        passages = sorted(self._list.passages, key=lambda one: (-one.documents, -one.characters, one.text))
         return replace(self._list, passages=passages)
 
     def _group(self, text: str) -> int:

@@ -93,9 +93,7 @@ def _sentence_ends(text: str, start: int, end: int, language: str) -> list[int]:
     ends: list[int] = []
     while end - start > _WINDOW_CHARACTERS:
         stop = start + _WINDOW_CHARACTERS
-        stop = next(
-            (place for place in range(stop, start + _WINDOW_CHARACTERS // 2, -1) if text[place].isspace()), stop
-        )
+        stop = next((at for at in range(stop, start + _WINDOW_CHARACTERS // 2, -1) if text[at].isspace()), stop)
         window = _window_ends(text[start:stop], language)
         # The last sentence of a window may go on behind it, so the next window begins with it; if there is no other,
         # the sentence is longer than the window and only its end is still to be found.

@@ -141,9 +141,7 @@ def serve(application: Any, host: str, port: int, announce: Callable[[str], obje
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
     except (OSError, UnicodeError) as error:
-        raise RetrievalError(
-            f"http://{host}:{port} cannot be served ({error}); give another --port or --host"
-        ) from error
+        raise RetrievalError(f"http://{host}:{port} cannot be served ({error}); change --port or --host") from error
     with listener:
         config = uvicorn.Config(application, log_level="warning", ws="none", timeout_graceful_shutdown=5)
         Server(config).run([listener])

@@ -109,9 +109,7 @@ class EncodedDocument:
             return ()
         places = pairwise(self.sentence_set.paragraphs.tolist())
         parts = [self.sentences[first:last] for first, last in places]
-        return tuple(
-            Span(part[0].section, part[0].start, part[-1].end, sum(one.tokens for one in part)) for part in parts
-        )
+        return tuple(Span(own[0].section, own[0].start, own[-1].end, sum(one.tokens for one in own)) for own in parts)
 
     def spans(self, level: Literal["passage", "paragraph", "sentence"]) -> tuple[Span, ...]:
         """Where the parts of a level lie; none of paragraphs and sentences unless these were encoded."""

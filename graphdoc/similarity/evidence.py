@@ -115,11 +115,9 @@ class Calibration:
     def scores(self, units: tuple[Floats, Floats], weights: tuple[Any, Any], known: Any, same: Any) -> Floats:
         """Sums of z-scores of units and weights, and whether words of pairs are known, and the same: a by b."""
         cosines = units[0] @ units[1].T
-        vectors, words = self.vectors.z_scores(cosines), (weights[0] @ weights[1].T).toarray()
+        vectors, words = self.vectors.z_scores(cosines), np.where(known, (weights[0] @ weights[1].T).toarray(), cosines)
         same = same & (cosines > _SAME)
-        return np.asarray(
-            vectors + np.where(known | same, self.words.z_scores(np.where(known, words, cosines)), vectors)
-        )
+        return np.asarray(vectors + np.where(known | same, self.words.z_scores(words), vectors))
 
 
 @dataclass(frozen=True, eq=False)

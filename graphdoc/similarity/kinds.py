@@ -488,7 +488,5 @@ def _step_of(score: float, scores: tuple[float, ...]) -> float:
         low, high = scores[place - 1], scores[place]
         return float(steps[place - 1] + (steps[place] - steps[place - 1]) * (score - low) / (high - low))
     # As steep as over the last two halvings.
-    before = int(np.searchsorted(steps, steps[-1] - 2 * _STEPS_PER_HALF))
-    return float(
-        steps[-1] + (score - scores[-1]) * (steps[-1] - steps[before]) / max(scores[-1] - scores[before], 1e-3)
-    )
+    back = int(np.searchsorted(steps, steps[-1] - 2 * _STEPS_PER_HALF))
+    return float(steps[-1] + (score - scores[-1]) * (steps[-1] - steps[back]) / max(scores[-1] - scores[back], 1e-3))

@@ -199,9 +199,7 @@ class VectorFolder:
         if not (overwrite and finished is not None and finished.model.get("repeats")):
             repeats = self._repeats()
             if not overwrite and repeats not in (None, self.origin["model"].get("repeats", {})):
-                raise OutputError(
-                    f"{self.folder / REPEATS_FILE} holds what repeats in other documents; {ANOTHER_FOLDER}"
-                )
+                raise OutputError(f"{self.folder / REPEATS_FILE} holds repeats of other documents; {ANOTHER_FOLDER}")
         _remove(path for path in self.folder.iterdir() if _PARTIAL_FILE.fullmatch(path.name))
 
     def open(self) -> None:

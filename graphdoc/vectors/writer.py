@@ -189,19 +189,19 @@ class _Job:
         if cluster is not None:
             sent: dict[int, ShardInput] = {}
             for number, content in cluster.map("encode", self._tasks(documents, sent)):
-                made_of = sent.pop(number)
+                made = sent.pop(number)
                 self._target.clear(shards=False)
                 write_atomically(self._target.path(number), partial(Path.write_bytes, data=content))
-                self._keep(made_of)
-                self._bar.update(made_of.read - len(made_of.skipped))
+                self._keep(made)
+                self._bar.update(made.read - len(made.skipped))
             return
         with closing(segment_in_order(documents, self._encoder.encoder.segmenter, workers)) as segmented:
             for first in segmented:
-                made_of = self._to_make.popleft()
+                made = self._to_make.popleft()
                 its_own = takewhile(lambda document: document is not _END, chain([first], segmented))
                 self._target.clear(shards=False)
-                self._encoder.write(self._target.path(made_of.number), its_own, made_of, self._bar)
-                self._keep(made_of)
+                self._encoder.write(self._target.path(made.number), its_own, made, self._bar)
+                self._keep(made)
 
     def _documents(self, coming: Iterator[AnyDocument]) -> Iterator[Document | SegmentedDocument]:
         """The documents of the shards that this process has to make, with an end after each."""
@@ -210,25 +210,23 @@ class _Job:
             self._target.check_count(number, is_end=not first)
             if not first:
                 return
-            made_of = ShardInput(number)
-            values = self._read(
-                chain(first, islice(coming, self._encoder.origin["settings"]["shard_size"] - 1)), made_of
-            )
+            made = ShardInput(number)
+            values = self._read(chain(first, islice(coming, self._encoder.origin["settings"]["shard_size"] - 1)), made)
             is_mine = number % self._processes.count == self._processes.rank
             if is_mine and not self._target.has(number):
-                self._to_make.append(made_of)
+                self._to_make.append(made)
                 yield from values
                 yield _END
                 continue
             for _ in values:
                 self._bar.update(1)
             if is_mine:
-                self.shards[number] = self._target.shard(made_of)
+                self.shards[number] = self._target.shard(made)
                 _, record = self.shards[number]
                 if record.skipped and self._encoder.on_error == "stop":
                     raise DocumentError(f"{record.skipped[0].source}: {record.skipped[0].reason}")
 
-    def _read(self, values: Iterable[AnyDocument], made_of: ShardInput) -> Iterator[Document]:
+    def _read(self, values: Iterable[AnyDocument], made: ShardInput) -> Iterator[Document]:
         for value in values:
             self._position += 1
             try:
@@ -241,10 +239,10 @@ class _Job:
             except DocumentError as error:
                 if self._encoder.on_error == "stop":
                     raise
-                made_of.skip(Skipped(f"document {self._position}", str(error)))
+                made.skip(Skipped(f"document {self._position}", str(error)))
                 self._bar.update(1)
                 continue
-            made_of.add(document)
+            made.add(document)
             yield document
 
     def _tasks(
@@ -256,14 +254,14 @@ class _Job:
             if isinstance(document, Document):
                 waiting.append(document)
                 continue
-            made_of = self._to_make.popleft()
-            sent[made_of.number] = made_of
-            yield ShardTask(made_of.number, tuple(waiting), tuple(made_of.skipped))
+            made = self._to_make.popleft()
+            sent[made.number] = made
+            yield ShardTask(made.number, tuple(waiting), tuple(made.skipped))
             waiting = []
 
-    def _keep(self, made_of: ShardInput) -> None:
+    def _keep(self, made: ShardInput) -> None:
         self.has_encoded = True
-        self.shards[made_of.number] = self._target.shard(made_of)
+        self.shards[made.number] = self._target.shard(made)
 
 
 class ShardTask(NamedTuple):
@@ -295,26 +293,24 @@ class ShardEncoder:
     def begin(self) -> None:
         """Move to the device of this process, which needs the same versions of the libraries."""
         if (versions := library_versions()) != self.origin["versions"]:
-            raise OutputError(
-                f"a machine of the Ray cluster has the versions {versions}, not {self.origin['versions']}"
-            )
+            raise OutputError(f"a machine of the cluster has the versions {versions}, not {self.origin['versions']}")
         move_to_device(self.encoder.model, None)
 
     def encode(self, task: ShardTask) -> tuple[int, bytes]:
         """Encode a shard on a cluster, and give its number and the bytes of its file."""
-        made_of = ShardInput(task.number)
+        made = ShardInput(task.number)
         for document in task.documents:
-            made_of.add(document)
+            made.add(document)
         for skipped in task.skipped:
-            made_of.skip(skipped)
+            made.skip(skipped)
         segmented = segment_in_order(task.documents, self.encoder.segmenter, Workers(0))
         with tempfile.TemporaryDirectory() as folder, progress_bar(False) as bar:
             path = Path(folder) / "shard"
-            self.write(path, segmented, made_of, bar)
+            self.write(path, segmented, made, bar)
             return task.number, path.read_bytes()
 
-    def write(self, path: Path, documents: Iterable[SegmentedDocument], made_of: ShardInput, bar: tqdm[Any]) -> None:
-        """Encode the documents of a shard and write its file; ``made_of`` is complete once they are read."""
+    def write(self, path: Path, documents: Iterable[SegmentedDocument], made: ShardInput, bar: tqdm[Any]) -> None:
+        """Encode the documents of a shard and write its file; ``made`` is complete once they are read."""
         encoder, settings = self.encoder, self.origin["settings"]
         coverage, without_text = Coverage(), list[Skipped]()
 
@@ -338,9 +334,9 @@ class ShardEncoder:
 
         def record(rows: int) -> ShardRecord:
             # Cutting runs ahead, so the order in which both kinds are met says nothing.
-            skipped = (*made_of.skipped, *without_text)
+            skipped = (*made.skipped, *without_text)
             return ShardRecord(
-                **self.origin, read=made_of.read, rows=rows, input_hash=made_of.hash, coverage=coverage, skipped=skipped
+                **self.origin, read=made.read, rows=rows, input_hash=made.hash, coverage=coverage, skipped=skipped
             )
 
         level = settings["level"]

@@ -96,7 +96,7 @@ def unknown_type(path: Path) -> DocumentError:
     """The error for a file whose suffix says nothing."""
     suffix = "".join(path.suffixes[-2:]) if path.name.lower().endswith(".gz") else path.suffix
     return DocumentError(
-        f"its type {suffix or '(no suffix)'} is unknown; known are {KNOWN_SUFFIXES}: rename or convert it"
+        f"its type {suffix or '(no suffix)'} is unknown; known: {KNOWN_SUFFIXES}; rename or convert it"
     )
 
 

@@ -370,9 +370,7 @@ def _refuse_many_attributes(text: str) -> None:
             inside = itertools.takewhile(lambda found: not found[1], _ATTRIBUTE.finditer(piece))
             if sum(1 for _ in itertools.islice(inside, _MOST_ATTRIBUTES + 2)) > _MOST_ATTRIBUTES + 1:
                 name = piece[:20].split()[0]
-                raise DocumentError(
-                    f"its element <{name}> has more than {_MOST_ATTRIBUTES:,} attributes; leave some out"
-                )
+                raise DocumentError(f"its element <{name}> has over {_MOST_ATTRIBUTES:,} attributes; leave some out")
 
 
 def _parse_lenient(text: str) -> _Element | None:

@@ -165,7 +165,7 @@ def _run_pandoc(text: str, kind: str, deadline: float) -> tuple[bytes, str]:
                 command, input=source, stdout=answer, stderr=told, env=environment, timeout=seconds, check=False
             )
         except subprocess.TimeoutExpired:
-            fix = "divide it or convert it"
+            fix = "divide or convert it"
             raise DocumentError(f"pandoc had not read it as {kind} when its time was over; {fix}") from None
         for stream in (answer, told):
             stream.seek(0)
@@ -173,9 +173,7 @@ def _run_pandoc(text: str, kind: str, deadline: float) -> tuple[bytes, str]:
     if len(content) > most:
         raise DocumentError(f"as {kind} it unfolds to more than {most:,} bytes, as no text does; it is not read")
     if "Heap exhausted" in messages:
-        raise DocumentError(
-            f"pandoc takes more than {heap:,} bytes of memory for it as {kind}; divide it or convert it"
-        )
+        raise DocumentError(f"pandoc takes more than {heap:,} bytes of memory for it as {kind}; divide or convert it")
     if process.returncode != 0:
         errors = printable_line(_MESSAGE.sub("", messages), _LONGEST_REASON)
         raise DocumentError(f"pandoc cannot read it as {kind}: {errors or f'it ended with {process.returncode}'}")

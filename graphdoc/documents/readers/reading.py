@@ -119,9 +119,7 @@ class _Reading:
             if first is not None:
                 self.report.duplicate_ids.append(document.id)
                 location = self.locations[bisect.bisect_right(self.starts, first) - 1]
-                raise DocumentError(
-                    f"the id {document.id!r} is taken by a document of {location}; give each its own id"
-                )
+                raise DocumentError(f"the id {document.id!r} is taken by a document of {location}; give each its own")
         except (DocumentError, MemoryError) as error:
             if isinstance(error, MemoryError):
                 error = too_large()

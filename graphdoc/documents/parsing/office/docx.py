@@ -60,9 +60,7 @@ def parse_docx(content: bytes) -> ParsedDocument:
     headers and footers, and tables of contents are left out; all but the first are counted.
     """
     archive = Archive(content, "DOCX")
-    main = next(
-        (target for kind, target in archive.links("").values() if kind == "officeDocument"), "word/document.xml"
-    )
+    main = next((name for kind, name in archive.links("").values() if kind == "officeDocument"), "word/document.xml")
     reader = _Reader(archive, main)
     body = next(iter(archive.tree(main).iter("{*}body")), None)
     if body is None:

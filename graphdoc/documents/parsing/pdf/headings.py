@@ -334,9 +334,7 @@ class HeadingFinder:
 
     def _without_front_matter(self, found: set[int]) -> set[int]:
         """Leave out authors and dates between a title and the first text."""
-        first_page = [
-            place for place, block in enumerate(self._blocks) if block.first.page == self._blocks[0].first.page
-        ]
+        first_page = [at for at, block in enumerate(self._blocks) if block.first.page == self._blocks[0].first.page]
         opening = []
         for place in first_page:
             text = self._texts[place]
