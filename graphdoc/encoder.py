@@ -16,7 +16,7 @@ from .checkpoints.backbones import backbone_config, load_backbone
 from .checkpoints.folders import name_of
 from .checkpoints.load import load_checkpoint
 from .checkpoints.save import save_checkpoint
-from .errors import ModelError, SettingsError
+from .errors import DocumentError, ModelError, SettingsError
 from .inference.fitting import Fit, FitOptions, fit
 from .inference.levels import encode_all_levels, with_sentences
 from .inference.precision import LoadPrecision, Precision
@@ -286,9 +286,10 @@ class DocumentEncoder(VectorPipeline):
     def compare_all(
         self, documents: Iterable[AnyDocument | EncodedDocument], *, dtype: Precision | None = None
     ) -> MutualComparison:
-        """Compare several documents, each with each and within itself, at every level.
+        """Compare two or more documents, which may be encoded (:meth:`encode_levels`), each with each at every level.
 
-        They may have been encoded before (:meth:`encode_levels`).
+        Raises:
+            DocumentError: there are fewer than two; :meth:`compare` compares the parts of one.
 
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
         >>> encoder.compare_all(["Rice is steamed.", "Steam rice.", "Tides rise."]).document_scores.shape
@@ -296,6 +297,8 @@ class DocumentEncoder(VectorPipeline):
         """
         self._warn_if_untrained("scores")
         encoded = [self._encoded(document, dtype) for document in documents_of(documents)]
+        if len(encoded) < 2:
+            raise DocumentError(f"compare_all needs two documents or more, not {len(encoded)}; compare takes one")
         similarity = self._compared_by(len(encoded))
         model = {**self.describe(), "similarity": similarity}
         return MutualComparison(encoded, model, similarity, self.background, self.evidence)

@@ -242,6 +242,7 @@ BAD_INPUT: list[tuple[Callable[[Any], Any], type[GraphdocError], tuple[str, ...]
     (lambda e: e.encode_query(torch.tensor(1.0)), DocumentError, ("tensor",)),
     (lambda e: e.encode_query(3), DocumentError, ("3", "int")),
     (lambda e: e.compare("Tides.", 4), DocumentError, ("4", "int")),
+    (lambda e: e.compare_all(["Tides."]), DocumentError, ("two", "1")),
     (lambda e: e.encode("Tides.", dtype=torch.bfloat16), ModelError, ("dtype", "bfloat16")),
     (lambda e: e.encode("Tides.", level="word"), SettingsError, ("level", "'word'", "passage")),
     (lambda e: type(e)("mini"), ModelError, ("from_pretrained('mini')",)),

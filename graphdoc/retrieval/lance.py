@@ -275,9 +275,7 @@ class LanceStore:
         """Rows of a level that stand evenly over the table, about so many (an Arrow table)."""
         state = self.state()
         count = state.documents if level == DOCUMENT else state.passages
-        offsets = np.linspace(
-            0, state.rows, min(state.rows, limit * state.rows // max(1, count)), False, dtype=np.int64
-        )
+        offsets = np.linspace(0, state.rows, min(state.rows, limit * state.rows // (count or 1)), False, dtype=np.int64)
         rows = self._do(lambda: self._table.take_offsets(offsets.tolist()).select(["level", *columns]).to_arrow())
         return rows.filter(pc.equal(rows.column("level"), level))
 

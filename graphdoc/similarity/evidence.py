@@ -32,7 +32,7 @@ _LEAST_KNOWN = 0.5
 # Vectors of texts with the same words are as close where these are one text, read in batches of other lengths.
 _SAME = 0.99
 # Cosines that deviate by less are alike.
-_LEAST_DEVIATION = 1e-3
+ALIKE = 1e-3
 
 
 def shown_score(score: Any) -> Any:
@@ -80,7 +80,7 @@ class CosineStatistics(NamedTuple):
     @classmethod
     def from_cosines(cls, cosines: Floats) -> Self:
         """Learn from cosines ``(pairs,)``."""
-        return cls(float(cosines.mean()), max(float(cosines.std()), _LEAST_DEVIATION))
+        return cls(float(cosines.mean()), max(float(cosines.std()), ALIKE))
 
     def z_scores(self, cosines: Any) -> Any:
         """Z-scores of cosines."""

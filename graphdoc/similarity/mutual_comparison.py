@@ -16,7 +16,7 @@ from ..runtime.files import write_csv, write_text
 from ..segmentation.spans import Coverage
 from .comparison import Comparison
 from .encoded_document import EncodedDocument
-from .evidence import Reference
+from .evidence import ALIKE, Reference
 from .kinds import FEWEST_DOCUMENTS, Background, Similarity, similarity_matrix, similarity_of, unrelated_passages
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class MutualComparison:
     def background(self) -> Background | None:
         """How alike the pairs of these documents are, or of fewer than 50 those of the model; None where unknown."""
         scores = self.document_scores
-        if len(scores) < FEWEST_DOCUMENTS:
+        if len(scores) < FEWEST_DOCUMENTS or np.ptp(scores) < ALIKE:
             return self.reference
         passages, pairs = unrelated_passages([one.passages for one in self.documents]), np.triu_indices(len(scores), 1)
         return Background.from_scores(scores[pairs], len(scores), passages, self._lengths[np.array(pairs)].mean(axis=0))
@@ -70,7 +70,8 @@ class MutualComparison:
         """The reference that evidence measures these documents by."""
         if not similarity_of(self.similarity).reads_reference or len(self.documents) < FEWEST_DOCUMENTS:
             return self.evidence
-        return Reference.from_documents(self.documents)
+        found = Reference.from_documents(self.documents)
+        return self.evidence if found.calibration.vectors.deviation <= ALIKE else found
 
     def compare(self, first: int, second: int) -> Comparison:
         """Compare two of the documents at every level, with the score that they have here."""

@@ -61,9 +61,7 @@ def test_curves_of_similarity_are_those_of_documents_that_are_cut(
     assert curves["first"][1, 0] == pytest.approx(comparison.document, abs=1e-4)
 
 
-def test_curves_of_classes_are_those_of_documents_that_are_cut(
-    tiny_classifier: Encoders, structured: Documents
-) -> None:
+def test_curves_of_classes_are_those_of_documents_cut(tiny_classifier: Encoders, structured: Documents) -> None:
     encoder = tiny_classifier(graph_kind="section", readout="document_node", multi_label=True)
     prediction = predict(encoder, structured[0], threshold=0.99)[0]
     label = LABELS[int(prediction.logits.argmax())]

@@ -144,4 +144,6 @@ def test_unknown_words_have_no_share_and_the_same_text_is_closest(encoder: Docum
     together = mini.compare_all([*made, *known])
     assert together.share(0, 1) is None and together.share(0, 2) is None and together.share(2, 3) > 0.999
     assert mini.compare(*made).share is None
+    alike = mini.compare_all([known[0]] * 50)
+    assert alike.share(0, 1) > 0.999 and alike.document_scores[0, 1] == pytest.approx(together.document_scores[2, 3])
     assert mini.compare(made[0], made[0] + " ").document == pytest.approx(mini.compare(*known).document, abs=0.01)

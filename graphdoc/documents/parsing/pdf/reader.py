@@ -42,10 +42,8 @@ def parse_pdf(content: bytes) -> ParsedDocument:
     size, bold = body_style(lines)
     blocks = BlockBuilder(lines, size, bold).blocks()
     joiner = TextJoiner(lines)
-    outline_entries = [
-        (int(level), str(text), int(page), float(top)) for level, text, page, top in described["outline"]
-    ]
-    finder = HeadingFinder(blocks, size, bold, outline_entries, joiner)
+    listed = [(int(level), str(text), int(page), float(top)) for level, text, page, top in described["outline"]]
+    finder = HeadingFinder(blocks, size, bold, listed, joiner)
     levels = finder.find()
     labels = finder.labels(levels)
     again = finder.repeated(levels)
