@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -139,13 +139,13 @@ class Digests:
 
     def _count_words(self, text: str) -> None:
         counts: Counter[str] = Counter()
-        words: dict[str, Counter[str]] = {}
+        words: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for term, word in self._maker.placed(text):
             # Numbers tell little, and single letters are what is left of formulas.
-            if 1 < len(word) <= 40 and not any(map(str.isdigit, word)) and "_" not in word:
+            if 1 < len(word) <= 40 and (word.isalpha() or (not any(map(str.isdigit, word)) and "_" not in word)):
                 counts[term] += 1
                 written = word if word.isupper() and len(word) < 7 else word.lower()
-                words.setdefault(term, Counter())[written] += 1
+                words[term][written] += 1
         for term, count in counts.most_common(TERMS):
             number = self._vocabulary.setdefault(term, len(self._vocabulary))
             if number == len(self._written):

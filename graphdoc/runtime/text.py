@@ -28,7 +28,8 @@ def printable(text: str) -> str:
 
 def one_line(text: str, width: int | None = None) -> str:
     """Text on one line, with single spaces and no control characters; cut to a width it ends in an ellipsis."""
-    line = " ".join(printable(text).split())
+    line = " ".join(text.split())
+    line = line if line.isprintable() else " ".join(printable(line).split())
     return line if width is None or len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
