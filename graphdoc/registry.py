@@ -1,4 +1,4 @@
-"""Names of all that can be chosen, and where it lives: a new part is one file and one line here."""
+"""Names of all that can be chosen, and where it lives: a new part has its line here."""
 
 from __future__ import annotations
 

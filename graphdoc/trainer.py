@@ -58,7 +58,8 @@ def train(
     Returns:
         Folder of the trained model, or of the last checkpoint where the run was asked to stop.
     """
-    (kind,) = (load(recipe.recipe) for recipe in RECIPES.values() if isinstance(settings, load(recipe.settings)))
+    known = [(load(one.settings), one.recipe) for one in RECIPES.values()]
+    _, kind = max((len(own.__mro__), recipe) for own, recipe in known if isinstance(settings, own))
     if encoder is not None and device is None:
         device = encoder.device
     with join_run(settings.training, device) as processes:
@@ -71,12 +72,11 @@ def train(
             start.model.config.similarity = settings.similarity
         evaluation = None
         if evaluator is not None:
-            evaluation = RunEvaluation(
-                partial(evaluator, start, processes), evaluator.primary_metric, evaluator.greater_is_better
-            )
+            call = partial(evaluator, start, processes)
+            evaluation = RunEvaluation(call, evaluator.primary_metric, evaluator.greater_is_better)
         context = RunContext(settings, start, processes, show_progress_bar, loss, evaluation, callbacks)
         try:
-            return run_recipe(context, kind.from_run, resume)
+            return run_recipe(context, load(kind).from_run, resume)
         finally:
             if encoder is not None:
                 finish_tuning(encoder.model)

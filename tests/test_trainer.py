@@ -30,8 +30,11 @@ from graphdoc.losses import (
 )
 from graphdoc.modeling import DocumentModel
 from graphdoc.recipes.views import ViewRecipe
+from graphdoc.registry import RECIPES, RecipeTargets
 from graphdoc.sampling import Classes, Groups, PairViews, Queries, SentencePairs, SubDocuments, SubtopicPairs, Task
 from graphdoc.settings.finetuning import RetrievalSettings
+from graphdoc.settings.pretraining import SubDocumentSettings
+from graphdoc.trainer import train
 
 PAIRS = [("d0", "d2", 1), ("d0", "d1", 0), ("d3", "d5", 1), ("d3", "d8", 0)]
 DUAL = {"view_tokens": 12, "encoder": "dual"}
@@ -205,6 +208,16 @@ def test_a_loss_and_an_evaluator_of_ones_own(encoder: Encoders, documents: Docum
 
 
 @pytest.mark.parametrize("stops", [False, True])
+class OwnSettings(SubDocumentSettings):
+    """Of a recipe of one's own, which is another than that of the settings they extend."""
+
+
+def test_settings_may_extend_those_of_another_recipe(encoder: Encoders, tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setitem(RECIPES, "own", RecipeTargets(f"{__name__}:OwnSettings", "graphdoc.recipes.views:ViewRecipe"))
+    monkeypatch.setattr("graphdoc.trainer.run_recipe", lambda context, make, resume: make)
+    assert train(OwnSettings(corpus={"source": "a"}, output=str(tmp_path)), encoder=encoder()) == ViewRecipe.from_run
+
+
 def test_callbacks_are_those_of_transformers(
     encoder: Encoders, documents: Documents, tmp_path: Path, stops: bool
 ) -> None:

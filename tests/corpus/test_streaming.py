@@ -189,9 +189,7 @@ def test_it_is_stored_and_streamed_alike(prepare: Prepare, stream: Stream, web: 
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
-def test_every_process_reads_its_own_share(
-    stream: Stream, settings: SettingsFactory, web: Path, processes: int
-) -> None:
+def test_every_process_reads_its_share(stream: Stream, settings: SettingsFactory, web: Path, processes: int) -> None:
     chosen = settings(dataset=str(web), streaming=True)
     shares: list[set[int]] = []
     for rank in range(processes):

@@ -149,9 +149,7 @@ def test_documents_are_asked_for_as_they_are_needed(
         assert item.segmented.token_ids == () and item.segmented.texts[0]
 
 
-def test_what_is_left_out_is_counted_and_reported(
-    tiny_classifier: Encoders, structured: Documents, caplog: Log
-) -> None:
+def test_what_is_left_out_is_counted_and_said(tiny_classifier: Encoders, structured: Documents, caplog: Log) -> None:
     with caplog.at_level(logging.WARNING):
         predictions = tiny_classifier(max_passages=2).predict(structured)
     assert "2 of 3" in caplog.text and predictions.coverage.documents_not_whole == 2

@@ -29,9 +29,7 @@ def rows_by_key(index: DocumentIndex) -> dict[str, dict[str, Any]]:
 
 def passages_text(number: int, changed: int = -1) -> Document:
     """A document of so many sections of one passage, of which one says something else."""
-    words = [
-        f"Sentence {place} speaks of matter {'zebra' if place == changed else 'plain'}." for place in range(number)
-    ]
+    words = [f"Sentence {at} speaks of matter {'zebra' if at == changed else 'plain'}." for at in range(number)]
     return Document("long", [Section(text, heading=f"S{place}") for place, text in enumerate(words)])
 
 

@@ -208,9 +208,7 @@ def test_fused_scores_are_those_of_the_formulas(
 
 def test_words_have_their_places() -> None:
     def tokens(text: str) -> list[str]:
-        return [
-            word.lower().rstrip("s") for word in text.replace("'", " ").split() if word.lower() not in ("the", "of")
-        ]
+        return [one.lower().rstrip("s") for one in text.replace("'", " ").split() if one.lower() not in ("the", "of")]
 
     text = "The tides of 𝔘 rise; the TIDE falls, किताब"
     found = [

@@ -242,9 +242,7 @@ def test_documents_are_ranked_by_sentences(by_sentences: DocumentIndex, client: 
 
 
 @pytest.mark.browser
-def test_people_search_with_and_without_scripts_and_rank_by_sentences(
-    by_sentences: DocumentIndex, browser: Any
-) -> None:
+def test_people_search_with_and_without_scripts_and_by_sentences(by_sentences: DocumentIndex, browser: Any) -> None:
     with served(SearchService(by_sentences)) as address:
         for scripts in (True, False):
             page = browser.new_page(java_script_enabled=scripts)

@@ -181,9 +181,7 @@ def test_justified_lines_of_few_words_are_no_tables() -> None:
 
 def test_a_table_is_read_row_by_row() -> None:
     rows = [("Gauge", "Spring", "Neap"), ("Upper", "4.1", "2.9"), ("Lower", "5.3", "3.8"), ("Bar", "6.0", "4.4")]
-    cells = [
-        Words(72 + 120 * at, 640 - 14 * row, cell) for row, line in enumerate(rows) for at, cell in enumerate(line)
-    ]
+    cells = [Words(72 + 120 * at, 640 - 14 * row, one) for row, line in enumerate(rows) for at, one in enumerate(line)]
     parsed = read([*paragraph(72, 740, LINES), *cells, *paragraph(72, 560, LINES)])
     assert "\n".join("\t".join(row) for row in rows) in body(parsed)
 
