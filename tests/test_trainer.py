@@ -207,7 +207,6 @@ def test_a_loss_and_an_evaluator_of_ones_own(encoder: Encoders, documents: Docum
     assert '"best"' in results and f'"{evaluator.primary_metric}"' in results
 
 
-@pytest.mark.parametrize("stops", [False, True])
 class OwnSettings(SubDocumentSettings):
     """Of a recipe of one's own, which is another than that of the settings they extend."""
 
@@ -218,6 +217,7 @@ def test_settings_may_extend_those_of_another_recipe(encoder: Encoders, tmp_path
     assert train(OwnSettings(corpus={"source": "a"}, output=str(tmp_path)), encoder=encoder()) == ViewRecipe.from_run
 
 
+@pytest.mark.parametrize("stops", [False, True])
 def test_callbacks_are_those_of_transformers(
     encoder: Encoders, documents: Documents, tmp_path: Path, stops: bool
 ) -> None:
