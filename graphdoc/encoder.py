@@ -66,7 +66,7 @@ class DocumentEncoder(VectorPipeline):
         dtype: LoadPrecision = "float32",
         revision: str | None = None,
         **settings: Any,
-    ) -> DocumentEncoder:
+    ) -> Self:
         """Load a trained encoder.
 
         Args:
@@ -97,7 +97,7 @@ class DocumentEncoder(VectorPipeline):
         device: str | torch.device | None = None,
         dtype: LoadPrecision = "float32",
         **settings: Any,
-    ) -> DocumentEncoder:
+    ) -> Self:
         """Put an untrained graph on a pretrained passage encoder, to be trained.
 
         Args:

@@ -140,9 +140,7 @@ def search(
         passages=max(passages, 3) if html or json or csv else passages,
     )
     target = outputs.write(
-        html=lambda path: results.to_html(
-            path, compare=None if isinstance(source, str) else opened.comparer(source, by)
-        ),
+        html=lambda to: results.to_html(to, compare=None if isinstance(source, str) else opened.comparer(source, by)),
         json=lambda path: write_json(path, results.to_dict(explain=True)),
         csv=lambda path: write_csv(
             path, results.columns, ([row[name] for name in results.columns] for row in results.rows())

@@ -18,7 +18,7 @@ from ..documents.readers import ReadingReport, Skipped
 from ..inference.segmenting import in_blocks
 from ..runtime.text import counted, one_line
 from ..runtime.workers import work_ahead
-from ..segmentation.segmenter import Segmenter, paragraph_numbers
+from ..segmentation.segmenter import Segmenter, paragraphs_of
 from ..segmentation.spans import Coverage, PassageArrays
 from ..settings.document import Paragraph, Unit
 
@@ -102,7 +102,7 @@ def _tokenize(
     tokenized = []
     segmented_documents = segmenter.segment_many(document for _, _, document in block)
     for (group, split, document), segmented in zip(block, segmented_documents, strict=True):
-        paragraphs = None if paragraph is None else paragraph_numbers(segmented, paragraph, segmenter)
+        paragraphs = None if paragraph is None else paragraphs_of(segmented, paragraph, segmenter)
         passages = PassageArrays.from_segmented(segmented)
         tokenized.append(
             TokenizedDocument(document.id, group, document.label, split, passages, segmented.coverage, paragraphs)

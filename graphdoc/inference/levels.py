@@ -20,7 +20,7 @@ from ..modeling.lexical import passage_numbers, summed
 from ..runtime.arrays import Vectors
 from ..runtime.memory import give_back_memory
 from ..runtime.progress import PartProgress
-from ..segmentation.segmenter import Segmenter, paragraph_numbers
+from ..segmentation.segmenter import Segmenter, paragraphs_of
 from ..segmentation.spans import SegmentedDocument, token_ids
 from ..settings.document import Context, Paragraph
 from ..similarity.encoded_document import ChunkwiseAttention, EncodedDocument
@@ -134,7 +134,7 @@ def with_sentences(
         sentences=spans,
         sentence_vectors=vectors,
         context_free_sentence_vectors=lone_vectors,
-        paragraph_rows=paragraph_numbers(chosen, paragraph or config.paragraph, pipeline.segmenter),
+        paragraph_rows=paragraphs_of(chosen, paragraph or config.paragraph, pipeline.segmenter),
     )
 
 

@@ -151,28 +151,29 @@ class VectorPipeline(EncodingPipeline):
         return vectors if convert_to_tensor else vectors.numpy()
 
     @overload
-    def similarity(self, a: Tensor | list[Tensor], b: Tensor | list[Tensor]) -> Tensor: ...
+    def similarity(self, embeddings1: Tensor | list[Tensor], embeddings2: Tensor | list[Tensor]) -> Tensor: ...
     @overload
-    def similarity(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Floats: ...
-    def similarity(self, a: Any, b: Any) -> Tensor | Floats:
+    def similarity(self, embeddings1: npt.ArrayLike, embeddings2: npt.ArrayLike) -> Floats: ...
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor | Floats:
         """Compare vectors by the similarity of the model: cosine, dot product or, passage by passage, MaxSim.
 
         A model whose similarity is ``evidence``, such as ``mini``, compares vectors by cosine here; ``compare`` gives
         evidence.
 
         Args:
-            a: ``(rows of a, hidden)``, arrays or tensors; a single vector is one row. For a model that compares
+            embeddings1: ``(rows, hidden)``, arrays or tensors; a single vector is one row. For a model that compares
                 passages a list with those of every document, as ``encode(level="passage")`` gives them.
-            b: ``(rows of b, hidden)``, or a list too.
+            embeddings2: ``(columns, hidden)``, or a list too.
 
         Returns:
-            ``(rows of a, rows of b)``, a tensor for tensors.
+            ``(rows, columns)``, a tensor for tensors.
 
         >>> from graphdoc import DocumentEncoder
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
         >>> encoder.similarity([3.0, 4.0], [[3.0, 4.0], [4.0, -3.0]])
         array([[1., 0.]])
         """
+        a, b = embeddings1, embeddings2
         kind = similarity_of(self.model.config.similarity)
         try:
             if kind.reads_passages:
@@ -196,8 +197,9 @@ class VectorPipeline(EncodingPipeline):
                 f"{described(a)} and {described(b)} cannot be compared ({error}); give what {needed} returns"
             ) from error
 
-    def similarity_pairwise(self, a: Any, b: Any) -> Tensor | Floats:
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Tensor | Floats:
         """Compare every vector with the one of the same row (see :meth:`similarity`), ``(rows,)``."""
+        a, b = embeddings1, embeddings2
         if len(a) != len(b):
             raise SettingsError(f"{len(a):,} and {len(b):,} rows are no pairs; give as many of both")
         scores: list[Any] = [self.similarity(a[row : row + 1], b[row : row + 1])[0, 0] for row in range(len(a))]

@@ -21,7 +21,7 @@ from ..runtime.memory import quick_imports
 from ..runtime.progress import Passing, number_of
 from ..runtime.text import described, require_seed, require_whole
 from ..segmentation.repeats import RepeatList, RepeatLister
-from ..segmentation.segmenter import SegmentationConfig, repeated_in
+from ..segmentation.segmenter import SegmentationConfig, repeats_in
 from ..segmentation.spans import Coverage
 from ..similarity.kinds import FEWEST_DOCUMENTS, Background
 from ..vectors.folder import read_vectors
@@ -269,7 +269,7 @@ class Overview:
 
 
 def _lister(repeats: RepeatFilter | None, config: SegmentationConfig) -> RepeatLister | None:
-    return RepeatLister(partial(repeated_in, repeats=repeats, config=config)) if repeats else None
+    return RepeatLister(partial(repeats_in, repeats=repeats, config=config)) if repeats else None
 
 
 def _settings(neighbours: int, duplicates: float, group_size: int | None, seed: int, fit: bool) -> dict[str, Any]:

@@ -20,6 +20,7 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.compute as pc  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
+from ..runtime.arrays import Vectors
 from ..runtime.memory import give_back_memory, quick_imports
 from ..runtime.text import one_line
 from ..segmentation.term_weights import terms_of
@@ -289,9 +290,7 @@ class LanceStore:
         match = _lancedb().query.MatchQuery(words, _TEXTS[0], operator=_lancedb().query.FullTextOperator.AND)
         return bool(self._ranked(self._table.query().nearest_to_text(match).limit(1), _TEXTS[0], 1, None).ids)
 
-    def by_vector(
-        self, vector: npt.NDArray[np.float32], column: str, top_k: int, where: str | None = None
-    ) -> RankedRows:
+    def by_vector(self, vector: Vectors, column: str, top_k: int, where: str | None = None) -> RankedRows:
         """Rows by similarity of a vector column, by the measure that the index was made for."""
         if column == "document_vector":
             # With a condition partitions are searched until there are enough: documents are few among the rows.
@@ -302,7 +301,7 @@ class LanceStore:
                 return found
         return self._ranked(self._nearest(vector, column, top_k, is_bounded=False), column, top_k, where)
 
-    def _nearest(self, vector: npt.NDArray[np.float32], column: str, top_k: int, *, is_bounded: bool) -> Any:
+    def _nearest(self, vector: Vectors, column: str, top_k: int, *, is_bounded: bool) -> Any:
         nearest = self._table.query().nearest_to(vector).column(column).distance_type(self.record["similarity"])
         # Without a bound more partitions are searched until there are enough rows, as where a filter leaves few in
         # each. Where rows of the table were deleted, LanceDB then searches all partitions.

@@ -16,7 +16,7 @@ from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..inference.pipeline import EncodingPipeline
-from ..segmentation.segmenter import paragraph_numbers
+from ..segmentation.segmenter import paragraphs_of
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..settings.document import Paragraph
 from ..similarity.alignment import align
@@ -72,7 +72,7 @@ def encode_sentences(
     options: dict[str, Any] = {"workers": 0, "show_progress_bar": show_progress_bar, "totals": Coverage()}
     for segmented, vectors in encoder.stream(documents, level="sentence", **options):
         spans = [(span.section, span.start, span.end) for span in segmented.passages]
-        paragraphs = paragraph_numbers(segmented, paragraph, encoder.segmenter)
+        paragraphs = paragraphs_of(segmented, paragraph, encoder.segmenter)
         # As an index keeps them, so that a score does not depend on where sentences come from.
         unit = torch.nn.functional.normalize(vectors.float(), dim=-1).to(torch.float16).numpy()
         yield Sentences(unit, np.column_stack([np.array(spans, np.int32), paragraphs]))

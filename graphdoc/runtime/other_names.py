@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 _CUT = "passage_tokens and max_passages of the model"
+_PRECISION = "accelerate launch --mixed_precision"
 _RANK = "similarity, or search of a DocumentIndex"
 
 OTHER_NAMES = {
@@ -27,7 +28,12 @@ OTHER_NAMES = {
     "args": "keyword arguments such as epochs=3", "train_dataset": "task", "data": "task", "train_objectives": "task",
     "eval_dataset": "evaluator", "evaluation": "evaluator", "compute_metrics": "evaluator", "output_dir": "output",
     "num_train_epochs": "epochs", "per_device_train_batch_size": "batch_size", "mini_batch_size": "token_budget",
-    "warmup_ratio": "warmup_steps",
+    "warmup_ratio": "warmup_steps", "metric_for_best_model": "best, a setting of validation",
+    "load_best_model_at_end": "no name: the best model is kept", "fp16": _PRECISION, "bf16": _PRECISION,
+    "gradient_accumulation_steps": "token_budget, tokens of a mini-batch of which batches are made",
+    # What packages export.
+    "SentenceTransformer": "DocumentEncoder", "SentenceTransformerTrainer": "Trainer",
+    "util": _RANK, "retrieve": "DocumentIndex", "indexes": "DocumentIndex",
 }  # fmt: skip
 
 

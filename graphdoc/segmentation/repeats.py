@@ -274,7 +274,7 @@ class RepeatLister:
     """Lists the passages that are left out of documents that pass by; of each text one version is held.
 
     ``find`` gives the passages of a document that repeat, and whether they count
-    (:func:`~graphdoc.segmentation.segmenter.repeated_in`).
+    (:func:`~graphdoc.segmentation.segmenter.repeats_in`).
     """
 
     def __init__(self, find: Callable[[Document], tuple[list[SectionSpan], bool]]) -> None:

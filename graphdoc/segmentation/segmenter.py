@@ -318,7 +318,7 @@ class Segmenter:
 
     def repeated(self, document: Document) -> tuple[list[SectionSpan], bool]:
         """The passages that repeat, before any is cut for its tokens, and whether none is left out for that."""
-        return repeated_in(document, self.repeats, self.config) if self.repeats else ([], False)
+        return repeats_in(document, self.repeats, self.config) if self.repeats else ([], False)
 
     def _plan(self, document: Document) -> Plan:
         plan, unit, places = Plan(document), self.config.unit, []
@@ -424,9 +424,7 @@ def _cut(draft: Draft, tokens: Sentences, budget: int) -> Iterator[Draft]:
         yield Draft(plan, section, *span, (span,) if sentences else (), context)
 
 
-def repeated_in(
-    document: Document, repeats: RepeatFilter, config: SegmentationConfig
-) -> tuple[list[SectionSpan], bool]:
+def repeats_in(document: Document, repeats: RepeatFilter, config: SegmentationConfig) -> tuple[list[SectionSpan], bool]:
     """The passages of a document that repeat, and whether they are so much of it that all of them count."""
     places = []
     for section, text in enumerate(part.text for part in document.sections):
@@ -436,9 +434,7 @@ def repeated_in(
     return repeats.among(document, places)
 
 
-def paragraph_numbers(
-    sentences: SegmentedDocument, paragraph: Paragraph, segmenter: Segmenter
-) -> npt.NDArray[np.int32]:
+def paragraphs_of(sentences: SegmentedDocument, paragraph: Paragraph, segmenter: Segmenter) -> npt.NDArray[np.int32]:
     """Find the paragraph of every sentence: that in which it begins.
 
     Args:

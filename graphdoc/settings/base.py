@@ -33,7 +33,8 @@ def first_mistake(kind: type[BaseModel], error: ValidationError) -> tuple[Key, s
         key = (*key, str(first["loc"][len(key)]))
         other = OTHER_NAMES.get(key[-1])
         nearest = [other] if other in fields else difflib.get_close_matches(key[-1], fields, n=1)
-        hint = f"did you mean {'.'.join((*key[:-1], *nearest))}?" if nearest else f"there are {', '.join(fields)}"
+        hint = f"use {other}" if other else f"there are {', '.join(fields)}"
+        hint = f"did you mean {'.'.join((*key[:-1], *nearest))}?" if nearest else hint
         return key, f"{one_line('.'.join(key), _LONGEST_VALUE)} is unknown; {hint}"
     # Of several types that would do, the one that the value has says best what is wrong with it.
     same = (one for one in errors if one["type"] == "value_error" and _place(kind, one["loc"])[0] == key)

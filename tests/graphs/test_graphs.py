@@ -230,9 +230,7 @@ def test_a_batch_numbers_nodes_through(random_document) -> None:
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(layouts, st.sampled_from(list(GRAPH_KINDS))), min_size=1, max_size=6), st.integers(1, 300))
-def test_graphs_come_back_as_they_went_in_whole_or_in_slices(
-    drawn: list[tuple[list[int], str]], most_cells: int
-) -> None:
+def test_graphs_come_back_as_they_went_in_or_in_slices(drawn: list[tuple[list[int], str]], most_cells: int) -> None:
     before = [graph_of_sections(*one) for one in drawn]
     batch = GraphBatch.from_graphs(before)
     parts = list(batch.slices([nodes * nodes for nodes in batch.node_counts], most_cells))

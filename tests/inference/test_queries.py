@@ -18,6 +18,7 @@ import torch
 from forked import run
 from typed import Documents, Encoders, Log, Patch
 
+import graphdoc
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, ModelError, OutputError, SettingsError
@@ -72,12 +73,13 @@ def test_similarity_is_the_models(tiny_encoder: Encoders, kind: str) -> None:
     assert isinstance(tensors, torch.Tensor)
     np.testing.assert_allclose(tensors, expected, atol=1e-5)
     for left, right in ((a, b[:3]), (torch.from_numpy(a), torch.from_numpy(b[:3]))):
-        pairs: Any = encoder.similarity_pairwise(left, right)
+        pairs: Any = encoder.similarity_pairwise(embeddings1=left, embeddings2=right)
         assert type(pairs) is type(left)
         np.testing.assert_allclose(pairs, np.diag(expected), atol=1e-5)
     assert encoder.get_sentence_embedding_dimension() == encoder.encode_document(["Tides."]).shape[1]
-    with pytest.raises(AttributeError, match="segment"):
-        encoder.tokenize  # type: ignore[attr-defined]  # noqa: B018
+    for home, name, here in ((encoder, "tokenize", "segment"), (graphdoc, "SentenceTransformer", "DocumentEncoder")):
+        with pytest.raises(AttributeError, match=here):
+            getattr(home, name)
     assert not encoder.similarity(np.zeros((1, 16)), b).any()
     for one, other in (("x", "y"), (None, 5), (np.zeros((2, 3)), np.zeros((2, 4))), ([], [[1.0]])):
         with pytest.raises(SettingsError):

@@ -12,7 +12,7 @@ from typed import Documents, Patch
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.retrieval.sentences import stored_sentences
 from graphdoc.retrieval.table import SENTENCE_COLUMNS
-from graphdoc.segmentation.segmenter import paragraph_numbers
+from graphdoc.segmentation.segmenter import paragraphs_of
 
 
 def kept(index: DocumentIndex) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -46,7 +46,7 @@ def test_every_sentence_is_kept(
         np.testing.assert_allclose(own, (vectors / vectors.norm(dim=1, keepdim=True)).numpy(), atol=1e-3)
         spans = [(one.section, one.start, one.end) for one in segmented.passages]
         assert [tuple(row) for row in places[:, :3].tolist()] == spans
-        assert places[:, 3].tolist() == paragraph_numbers(segmented, "section", encoder.segmenter).tolist()
+        assert places[:, 3].tolist() == paragraphs_of(segmented, "section", encoder.segmenter).tolist()
 
 
 def test_only_what_changed_is_encoded(sentences: DocumentIndex, documents: Documents) -> None:

@@ -18,7 +18,7 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.segmentation import Repeats, SegmentationConfig, Segmenter, find_repeats, repeats
 from graphdoc.segmentation.repeats import RepeatLister, shingles_of
-from graphdoc.segmentation.segmenter import repeated_in
+from graphdoc.segmentation.segmenter import repeats_in
 
 WORDS = [f"{a}{b}{c}" for a in ("ba", "ke", "li", "mo", "tu") for b in "nrst" for c in ("a", "el", "in", "os")]
 LICENCE = (
@@ -167,7 +167,7 @@ def test_of_a_very_large_corpus_a_sample_is_counted(monkeypatch: Patch) -> None:
 
 def test_the_list_has_every_passage_once_with_its_documents(segmenter: Segmenter) -> None:
     documents = [*corpus(), Document("other", (Section(sentences(70, 20)),))]
-    lister = RepeatLister(partial(repeated_in, repeats=find_repeats(documents), config=segmenter.config))
+    lister = RepeatLister(partial(repeats_in, repeats=find_repeats(documents), config=segmenter.config))
     for document in documents:
         lister.add(document)
     found = lister.result()

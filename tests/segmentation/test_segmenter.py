@@ -14,7 +14,7 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
-from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter, paragraph_numbers
+from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter, paragraphs_of
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument
 from graphdoc.settings.document import Paragraph
 
@@ -210,7 +210,7 @@ def test_what_cannot_be_encoded_is_left_out_and_counted(pieces: PreTrainedTokeni
             check(result, tokenizer, 8)
             if not seen:
                 assert result.coverage == Coverage(documents=1, empty_sections=len(texts))
-                assert paragraph_numbers(result, "section", segmenter).tolist() == []
+                assert paragraphs_of(result, "section", segmenter).tolist() == []
 
 
 def test_units_and_their_limits(pieces: PreTrainedTokenizerFast) -> None:
@@ -276,5 +276,5 @@ TEXT = "Rice is washed. It is steamed.\n \t\nKoji grows on it.\n\n\nSalt is adde
     ],
 )
 def test_paragraphs(segmenter: Segmenter, paragraph: Paragraph, texts: tuple[str, ...], expected: list[int]) -> None:
-    found = paragraph_numbers(segmenter.segment(Document("d", tuple(map(Section, texts)))), paragraph, segmenter)
+    found = paragraphs_of(segmenter.segment(Document("d", tuple(map(Section, texts)))), paragraph, segmenter)
     assert found.dtype == np.int32 and found.tolist() == expected

@@ -61,7 +61,7 @@ BAD_FILES = [
     ("- a", ""),
     ("output: a\noutput: b", "output"),
     ("? [a, b]\n: c", ""),
-    (CORPUS + "training: {batchsize: 3}", "training.batchsize"),
+    (CORPUS + "training: {fp16: true}", "--mixed_precision"),
     (CORPUS + "training: {batchsize: 3}", "training.batch_size?"),
     (CORPUS + "loss: {zzz: 3}", "temperature, similarity"),
     (CORPUS + "model: {settings: {graph_layer: 1}}", "graph_layers?"),

@@ -99,11 +99,9 @@ class Forked:
         return out, err
 
 
-def run(
-    *arguments: object, check: bool = True, patience: float = PATIENCE, **environment: str
-) -> CompletedProcess[str]:
+def run(*given: object, check: bool = True, patience: float = PATIENCE, **environment: str) -> CompletedProcess[str]:
     """Run a program to its end."""
-    (done,) = run_together([Forked(*arguments, environment=environment)], patience)
+    (done,) = run_together([Forked(*given, environment=environment)], patience)
     assert not check or done.returncode == 0, done.stderr
     return done
 

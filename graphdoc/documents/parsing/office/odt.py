@@ -119,10 +119,8 @@ class _Reader:
         def add(text: str | None, look: _Style) -> None:
             if text:
                 # White space counts as in HTML; other spaces are elements.
-                shown = " ".join(text.split()) or " "
-                shown = (
-                    f"{' ' * text[:1].isspace()}{shown.strip()}{' ' * text[-1:].isspace()}" if shown.strip() else " "
-                )
+                shown = " ".join(text.split())
+                shown = f"{' ' * text[:1].isspace()}{shown}{' ' * text[-1:].isspace()}" if shown else " "
                 parts.append(shown)
                 letters = len("".join(text.split()))
                 if letters:

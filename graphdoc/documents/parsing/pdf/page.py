@@ -418,9 +418,7 @@ def _widest_band(rows: Sequence[Line], width: float) -> tuple[int, int, float] |
 
 def _gutters(rows: Sequence[Line]) -> list[float]:
     """Places of gaps that occur in several rows, those of the most rows first."""
-    gaps = [
-        (left.right, right.left) for row in rows for left, right in pairwise(row.segments) if right.left > left.right
-    ]
+    gaps = [(a.right, b.left) for row in rows for a, b in pairwise(row.segments) if b.left > a.right]
     counts: dict[float, int] = {}
     starts = sorted({round(right) for _, right in gaps})
     for start in starts[:200]:
