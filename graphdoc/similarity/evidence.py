@@ -222,7 +222,7 @@ class Evidence(Cosine):
         totals = [one.term_totals for one in (*a, *b)]
         counts, terms = term_counts(totals)
         weights = word_weights(counts, np.array([reference.idf.get(term, 0.0) for term in terms]))
-        known, texts = np.array(list(map(self._knows, totals))), [frozenset(own.items()) for own in totals]
+        known, texts = np.array(list(map(self._knows_words, totals))), [frozenset(own.items()) for own in totals]
         numbers = np.array(list(map({text: place for place, text in enumerate(texts)}.get, texts)))
         pairs = (
             np.logical_and.outer(known[: len(a)], known[len(a) :]),
@@ -235,7 +235,7 @@ class Evidence(Cosine):
         if self.reference is None:
             return super().lengths(documents)
         totals = [one.term_totals for one in documents]
-        return np.array([np.log(max(sum(own.values()), 1)) if self._knows(own) else np.nan for own in totals])
+        return np.array([np.log(max(sum(own.values()), 1)) if self._knows_words(own) else np.nan for own in totals])
 
     def contributions(self, a: EncodedDocument, b: EncodedDocument) -> Floats:
         """Contribution of every pair of passages to the sum of z-scores; the offset of the means is spread evenly."""
@@ -244,7 +244,7 @@ class Evidence(Cosine):
         vectors, words = self.reference.calibration.vectors, self.reference.calibration.words
         pairs = cosines = self._units(a) @ self._units(b).T
         by_vectors = (pairs - vectors.mean / pairs.size) / vectors.deviation
-        if self._know(a, b):
+        if self._know_both(a, b):
             left, right = self._words(a, b)
             cosines = (left @ right.T).toarray()
         else:
@@ -258,7 +258,7 @@ class Evidence(Cosine):
         calibration = self.reference.calibration
         cosine = float((self._units(a) @ self._units(b).T).sum())
         score = float(calibration.vectors.z_scores(cosine))
-        if not self._know(a, b):
+        if not self._know_both(a, b):
             score += float(self._in_place_of_words(a, b, cosine).z_scores(cosine))
             return {"vectors_cosine": cosine, "vectors": score, "sum": score}
         words = self._words(a, b)
@@ -274,7 +274,7 @@ class Evidence(Cosine):
         """
         if self.reference is None:
             return super().shared_words(a, b)
-        if not self._know(a, b):
+        if not self._know_both(a, b):
             return None
         spread, (left, right) = self.reference.calibration.words, self._words(a, b)
         terms, written = a.passage_terms.terms, a.passage_terms.words
@@ -283,14 +283,14 @@ class Evidence(Cosine):
         order = sorted(places.tolist(), key=lambda place: (-both[place], terms[place]))
         return [WordPart(written[place], float(both[place])) for place in order], -spread.mean / spread.deviation
 
-    def _knows(self, totals: Mapping[str, float]) -> bool:
+    def _knows_words(self, totals: Mapping[str, float]) -> bool:
         """Whether most words of a document are known."""
         assert self.reference is not None
         known = sum(count for term, count in totals.items() if term in self.reference.idf)
         return known >= _LEAST_KNOWN * max(sum(totals.values()), 1e-9)
 
-    def _know(self, a: EncodedDocument, b: EncodedDocument) -> bool:
-        return self._knows(a.term_totals) and self._knows(b.term_totals)
+    def _know_both(self, a: EncodedDocument, b: EncodedDocument) -> bool:
+        return self._knows_words(a.term_totals) and self._knows_words(b.term_totals)
 
     def _in_place_of_words(self, a: EncodedDocument, b: EncodedDocument, cosine: float) -> CosineStatistics:
         """What the cosine of vectors is measured by once more, where words are not known."""

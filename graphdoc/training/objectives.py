@@ -112,16 +112,16 @@ class SubDocumentObjective(Objective):
     """Tells the two views of a document from those of other documents.
 
     Args:
-        contrast: the loss between anchors and candidates, called with both and with the group of each pair,
+        criterion: the loss between anchors and candidates, called with both and with the group of each pair,
             ``(pairs, hidden)``, ``(pairs, hidden)`` and ``(pairs,)``; pairs of one group are copies of one document.
     """
 
-    contrast: Loss
+    criterion: Loss
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the vectors of role ``anchor`` and those of role ``candidate``."""
         anchors, candidates = rows[batch.roles["anchor"]], rows[batch.roles["candidate"]]
-        output = call_loss(self.contrast, anchors, candidates, batch.targets["group"], gather=gather)
+        output = call_loss(self.criterion, anchors, candidates, batch.targets["group"], gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(rows.detach())})
 
 
@@ -133,12 +133,12 @@ class QueryObjective(Objective):
     a text that is there several times counts once.
 
     Args:
-        contrast: the loss between queries and candidates, called as :class:`~graphdoc.losses.InfoNCELoss` is: with
+        criterion: the loss between queries and candidates, called as :class:`~graphdoc.losses.InfoNCELoss` is: with
             both, the groups of the answers of every query, the group of every candidate, and the row of the answer.
         once: whether copies of a text count once; not where each is another view of it, with another vector.
     """
 
-    contrast: Loss
+    criterion: Loss
     once: bool = True
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
@@ -150,9 +150,8 @@ class QueryObjective(Objective):
         queries, candidates = rows[batch.roles["query"]], rows[batch.roles["candidate"]]
         answers, groups = batch.targets["answers"], batch.targets["group"]
         groups = without_repeats(groups, gather) if self.once else groups
-        output = call_loss(
-            self.contrast, queries, candidates, answers, groups, batch.targets["positive"], gather=gather
-        )
+        positive = batch.targets["positive"]
+        output = call_loss(self.criterion, queries, candidates, answers, groups, positive, gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(candidates.detach())})
 
 
@@ -166,7 +165,7 @@ class BestPassageObjective(Objective):
 
     reads: ClassVar[str] = "passages"
     takes: ClassVar[type] = InfoNCELoss
-    contrast: InfoNCELoss
+    criterion: InfoNCELoss
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss over the passages of all documents; targets and roles are those of :class:`QueryObjective`."""
@@ -178,12 +177,12 @@ class BestPassageObjective(Objective):
         counts, start = gather.rows(own_counts)
         with torch.autocast(rows.device.type, enabled=False):
             queries, passages = queries.float(), passages.float()
-            if self.contrast.similarity == "cosine":
+            if self.criterion.similarity == "cosine":
                 queries, passages = functional.normalize(queries, dim=-1), functional.normalize(passages, dim=-1)
             similarity = best_passages(queries @ gather.rows(passages)[0].T, counts)
         groups = gather.rows(without_repeats(batch.targets["group"], gather))[0]
         left_out, positive = in_groups(batch.targets["answers"], groups), batch.targets["positive"].unsqueeze(1)
-        output = self.contrast.of_similarities(similarity, positive, left_out, start=start, gather=gather)
+        output = self.criterion.of_similarities(similarity, positive, left_out, start=start, gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(passages.detach())})
 
 
@@ -202,11 +201,11 @@ class ClassificationObjective(Objective):
     """Tells the classes of documents, by the logits of a model with a head."""
 
     reads: ClassVar[str] = "logits"
-    classes: Loss
+    criterion: Loss
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss of the logits against the target ``class``."""
-        return call_loss(self.classes, rows, batch.targets["class"], gather=gather)
+        return call_loss(self.criterion, rows, batch.targets["class"], gather=gather)
 
 
 @dataclass(frozen=True)
@@ -216,7 +215,7 @@ class SectionObjective(Objective):
     The label of a section is the group of its document.
     """
 
-    contrast: Loss = field(default_factory=SupervisedContrastiveLoss)
+    criterion: Loss = field(default_factory=SupervisedContrastiveLoss)
 
     def rows(self, output: DocumentOutput) -> Tensor:
         """Section vectors, ``(sections, hidden)``; document vectors for a readout that gives no others."""
@@ -227,7 +226,7 @@ class SectionObjective(Objective):
         labels = batch.targets["group"]
         if len(rows) != len(batch):
             labels = labels[batch.graphs.sections.document_of]
-        output = call_loss(self.contrast, rows, labels, gather=gather)
+        output = call_loss(self.criterion, rows, labels, gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(rows.detach())})
 
 
@@ -235,12 +234,12 @@ class SectionObjective(Objective):
 class PairObjective(Objective):
     """Makes the two documents of a pair alike or not, by a loss of their vectors and their label."""
 
-    similarity: Loss
+    criterion: Loss
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the vectors of roles ``first`` and ``second``, against the target ``label``."""
         first, second = rows[batch.roles["first"]], rows[batch.roles["second"]]
-        return call_loss(self.similarity, first, second, batch.targets["label"], gather=gather)
+        return call_loss(self.criterion, first, second, batch.targets["label"], gather=gather)
 
 
 @dataclass(frozen=True)
@@ -249,7 +248,7 @@ class PairMaxSimObjective(Objective):
 
     reads: ClassVar[str] = "passages"
     takes: ClassVar[type] = PairCosineLoss
-    similarity: PairCosineLoss
+    criterion: PairCosineLoss
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the passages of roles ``first`` and ``second``, against the target ``label``."""
@@ -261,7 +260,7 @@ class PairMaxSimObjective(Objective):
                 maxsim(*packed([documents[first]]), *packed([documents[second]]), block=None)[0, 0]
                 for first, second in pairs
             ]
-        return self.similarity.of_similarities(torch.stack(similarities), batch.targets["label"], gather=gather)
+        return self.criterion.of_similarities(torch.stack(similarities), batch.targets["label"], gather=gather)
 
 
 def describe_vectors(documents: Tensor) -> dict[str, Tensor]:
@@ -287,7 +286,7 @@ class SentencePairObjective(Objective):
     Source: SDR, equations 1 to 3, where both weights are 1.
 
     Args:
-        similarity: the loss of two vectors and their label; PairCosineLoss with margin 1 - m is equation 1. With a
+        criterion: the loss of two vectors and their label; PairCosineLoss with margin 1 - m is equation 1. With a
             target ``group`` it is called as :class:`~graphdoc.losses.InfoNCELoss` is: with the groups of both
             sentences, and the own row of every pair of one paragraph.
         contrast_weight: factor of that loss.
@@ -296,7 +295,7 @@ class SentencePairObjective(Objective):
     """
 
     reads: ClassVar[str] = "passages"
-    similarity: Loss = field(default_factory=PairCosineLoss)
+    criterion: Loss = field(default_factory=PairCosineLoss)
     contrast_weight: float = 1.0
     tokens: MaskedTokenLoss = field(default_factory=MaskedTokenLoss)
     head: nn.Module | None = None
@@ -310,7 +309,7 @@ class SentencePairObjective(Objective):
             # A pair of two documents has no positive.
             positive = torch.where(labels == 1, torch.arange(len(labels), device=labels.device), -1)
             tensors = [*(groups[batch.roles[role]] for role in ("first", "second")), positive]
-        output = call_loss(self.similarity, first, second, *tensors, gather=gather)
+        output = call_loss(self.criterion, first, second, *tensors, gather=gather)
         metrics = {"contrast_loss": output.loss.detach(), **output.metrics, **describe_vectors(first.detach())}
         return LossOutput(self.contrast_weight * output.loss, metrics)
 

@@ -124,7 +124,7 @@ def batch_of(training_examples: Any) -> Callable[..., TrainingBatch]:
 
 
 def objective_of(model: DocumentModel, **changes: Any) -> SentencePairObjective:
-    values = {"similarity": PairCosineLoss(-0.2), "contrast_weight": 0.7, "tokens": MaskedTokenLoss(0.4)}
+    values = {"criterion": PairCosineLoss(-0.2), "contrast_weight": 0.7, "tokens": MaskedTokenLoss(0.4)}
     return SentencePairObjective(**{**values, "head": model.training_parts["language_model"], **changes})
 
 
