@@ -181,6 +181,7 @@ def prepare_corpus(
     """
     segmenter, source = training_segmenter(segmenter, settings), CorpusSource(settings, without_first_sentence)
     folder = settings.corpora_folder / _fingerprint(settings, segmenter, source, paragraph)
+    # Every process hashes all files: one whose machine has other ones is found out.
     found = gathered(processes, (folder.name, (folder / MANIFEST_FILE).exists()))
     if len({fingerprint for fingerprint, _ in found}) > 1:
         raise DocumentError(f"{settings.name}: processes find other documents or versions; give them the same")

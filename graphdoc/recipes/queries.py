@@ -269,8 +269,8 @@ class QueryMeasurement:
         queries, validation = self._sets.validation, self._settings.validation
         if queries is None:
             return None
-        evaluator = self._run.processes.from_first(lambda: self._evaluator(queries, validation.documents))
-        return RunEvaluation(prepared_once(self._run, evaluator), metric_name(validation.best), True, size=len(queries))
+        measure = prepared_once(self._run, self._evaluator(queries, validation.documents))
+        return RunEvaluation(measure, metric_name(validation.best), True, size=len(queries))
 
     def write_test_run(self) -> str | None:
         """Rank all documents for the queries of the tested fold by the trained model, and write the ranking.
@@ -284,8 +284,7 @@ class QueryMeasurement:
         if not (folder / MODEL_FOLDER).is_dir():
             return f"{folder / TEST_RUN} is written when the run is over"
         encoder = DocumentEncoder.from_pretrained(folder / MODEL_FOLDER, device=self._run.encoder.device)
-        processes = self._run.processes
-        evaluator = processes.from_first(lambda: self._evaluator(queries, None, TEST_DEPTH))
+        processes, evaluator = self._run.processes, self._evaluator(queries, None, TEST_DEPTH)
         run = evaluator.rank(encoder, processes)
         if not processes.is_first:
             return None
@@ -305,7 +304,7 @@ class QueryMeasurement:
                 f"{queries.source}: none of the documents that answer the queries to measure is in {name}; give their "
                 "documents, or other queries"
             )
-        if unknown:
+        if unknown and self._run.processes.is_first:
             logger.warning(
                 "%s: %s of queries to measure or test not in %s; they count as not found",
                 queries.source, counted(unknown, "answer"), name,

@@ -123,7 +123,7 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
         encoder.model.remove_head()
         begin_training(encoder, settings.model)
         encoder.model.config.search_by = settings.loss.level
-        self._sets = self.run.processes.from_first(lambda: read_query_sets(settings))
+        self._sets = read_query_sets(settings)
 
     def divide(self) -> None:
         """Find the answers of all queries and what they are separated from, and plan the batches."""
