@@ -22,6 +22,7 @@ from cyclopts.help.specs import DefaultStyled
 from rich.table import Table
 from rich.text import Text
 
+from .commands.options import MeasuredModels, ModelOptions
 from .errors import GraphdocError, SettingsError
 from .runtime.text import one_line
 from .version import __version__
@@ -133,7 +134,7 @@ def _words_of(arguments: Sequence[str]) -> list[str]:
     return next((list(arguments[:n]) for n in (2, 1) if " ".join(arguments[:n]) in COMMANDS), [])
 
 
-def parse(arguments: Sequence[str]) -> Callable[..., Any]:
+def parse(arguments: Sequence[str]) -> partial[Any]:
     """The call that runs the command that is asked for."""
     tokens = [_STDIO_PLACEHOLDER if argument == "-" else argument for argument in arguments]
     try:
@@ -177,6 +178,9 @@ def main(arguments: Sequence[str] | None = None, *, train: Callable[..., Path] |
     name = " ".join(["graphdoc", *_words_of(arguments)])
     try:
         call = parse(arguments)
+        for value in call.keywords.values():
+            if isinstance(value, ModelOptions | MeasuredModels):
+                value.require()
         with _messages_on_one_line():
             # Help is no command that trains.
             trains = train is not None and "train" in inspect.signature(call).parameters

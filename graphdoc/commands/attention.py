@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ..graphs.kinds import EdgeKind, NodeKind
@@ -64,11 +65,8 @@ def attention(
         _show_graph(outputs, encoder, content)
         return
     table = encoder.attention(content)
-    target = outputs.write(
-        json=lambda path: write_json(path, table.to_dict()),
-        csv=table.to_csv,
-        plot=lambda path: table.plot(path, layer=layer, head=head),
-    )
+    draw = partial(table.plot, layer=layer, head=head)
+    target = outputs.write(json=lambda path: write_json(path, table.to_dict()), csv=table.to_csv, plot=draw)
     _print(target, table, None if layer == -1 else layer, head, top_k)
     if encoder.model.readout.reads_initial_nodes:
         target.print(f"\nthis model's document vector is {table.document_vector}, whatever it looks at")
@@ -138,11 +136,8 @@ def _show_graph(outputs: Outputs, encoder: DocumentEncoder, document: Document) 
 
         plot_graph(graph, f"{title} ({kind} graph)", path)
 
-    target = outputs.write(
-        json=lambda path: write_json(path, content),
-        csv=Table(list(edges), zip(*edges.values(), strict=True)).write_csv,
-        plot=draw,
-    )
+    write_csv = Table(list(edges), zip(*edges.values(), strict=True)).write_csv
+    target = outputs.write(json=lambda path: write_json(path, content), csv=write_csv, plot=draw)
     target.lines([title, f"{kind} graph: {counted(graph.num_nodes, 'node')}, {counted(len(edge_kinds), 'edge')}"])
     target.print()
     sections = Table([names("section", 70), "passages", "words", "tokens"])

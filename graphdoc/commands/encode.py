@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from ..documents.readers import ReadingReport
 from ..errors import OutputError
@@ -56,7 +56,7 @@ def encode(
     outputs = Outputs(sources, folders=[output], json=json)
     report = ReadingReport()
     if output is None:
-        _encode_here(outputs, sources, repeats, model, reading, report)
+        _encode_here(outputs, report, repeats, model, reading, *sources)
         return
     documents = reading.documents(sources, report)
     if ray is not None:
@@ -66,17 +66,9 @@ def encode(
         model = replace(model, device="cpu")
     encoder = model.load()
     encoder, corpus = without_repeats(encoder, noting_languages(encoder, documents), repeats)
-    manifest = encoder.encode_to_disk(
-        corpus,
-        output,
-        level=level,
-        shard_size=shard_size,
-        overwrite=overwrite,
-        on_error=reading.on_unencodable(sources),
-        report=report,
-        ray=ray,
-        columns=include,
-    )
+    options: dict[str, Any] = {"level": level, "shard_size": shard_size, "overwrite": overwrite, "columns": include}
+    options |= {"on_error": reading.on_unencodable(sources), "report": report, "ray": ray}
+    manifest = encoder.encode_to_disk(corpus, output, **options)
     # Every process of a job has the manifest; one of them reports.
     if os.environ.get("RANK", "0") == "0":
         target = Terminal()
@@ -85,12 +77,7 @@ def encode(
 
 
 def _encode_here(
-    outputs: Outputs,
-    sources: tuple[str, ...],
-    repeats: str,
-    model: EncodingModel,
-    reading: Reading,
-    report: ReadingReport,
+    outputs: Outputs, report: ReadingReport, repeats: str, model: EncodingModel, reading: Reading, *sources: str
 ) -> None:
     import numpy as np
 

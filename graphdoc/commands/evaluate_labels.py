@@ -8,7 +8,6 @@ from ..documents.document import Document
 from ..documents.readers import ReadingReport
 from ..errors import SettingsError
 from ..runtime.memory import quick_imports
-from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted, one_line
 from .evaluate import MeasuredRow, PartOptions, load_candidates, prepared_for, show
 from .options import COUNT, PROBABILITY, File, Json, MeasuredModel, MeasuredModels
@@ -52,6 +51,7 @@ def evaluate_cluster(
 
     with quick_imports():
         from ..evaluation import ClusteringEvaluator
+        from ..runtime.processes import Processes, usable_device
 
     rows: list[MeasuredRow] = []
     with Processes(usable_device(model.device)) as processes:
@@ -146,6 +146,7 @@ def evaluate_classify(
         from ..evaluation import ClassificationEvaluator, LabelledDocuments, classification_scores
         from ..evaluation.baselines import TFIDF_SVM, lexical_predictions
         from ..evaluation.labels import first_three_names
+        from ..runtime.processes import Processes, usable_device
     from ..segmentation.spans import Coverage
 
     with Processes(usable_device(model.device)) as processes:

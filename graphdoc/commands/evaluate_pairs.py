@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ..documents.readers import ReadingReport
 from ..errors import EvaluationError
 from ..runtime.memory import quick_imports
-from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted
 from .evaluate import MeasuredRow, load_candidates, prepared_for, show
 from .options import File, Json, MeasuredModels
@@ -18,14 +17,8 @@ from .sources import CorpusReading
 if TYPE_CHECKING:
     from ..evaluation import PairEvaluator
 
-HEADINGS = {
-    "precision": "P",
-    "recall": "R",
-    "f1": "F1",
-    "accuracy": "accuracy",
-    "auc": "AUC",
-    "average_precision": "AP",
-}
+HEADINGS = {"precision": "P", "recall": "R", "f1": "F1"}
+HEADINGS |= {"accuracy": "accuracy", "auc": "AUC", "average_precision": "AP"}
 # Long enough for a backbone, what was done to it, and what it is fused with.
 LONGEST_NAME = 52
 
@@ -73,6 +66,7 @@ def evaluate_compare(
     with quick_imports():
         from ..evaluation import PairEvaluator, Pairs, read_pair_file
         from ..evaluation.baselines import TFIDF
+        from ..runtime.processes import Processes, usable_device
 
     rows: list[MeasuredRow] = []
     with Processes(usable_device(model.device)) as processes:
@@ -148,15 +142,8 @@ def evaluate_compare(
         share = 1.0 if row.coverage is None else row.coverage.share
         table.add(row.name, share, *map(row.scores.test.estimates.get, HEADINGS))
         by_length.add(row.name, *(scores.estimates.get("auc") for scores in row.scores.lengths.values()))
-    show(
-        outputs,
-        content,
-        [table, by_length],
-        [*_notes(evaluator, sections.counts), *findings, *missing],
-        report,
-        csv=_all_scores(rows).write_csv,
-        plot=draw,
-    )
+    notes = [*_notes(evaluator, sections.counts), *findings, *missing]
+    show(outputs, content, [table, by_length], notes, report, csv=_all_scores(rows).write_csv, plot=draw)
 
 
 def _all_scores(rows: list[MeasuredRow]) -> Table:

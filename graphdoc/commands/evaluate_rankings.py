@@ -210,12 +210,8 @@ def evaluate_search(
         lines.append(f"{counted(unknown, 'judged document')} not in the index; as answers they count as not found")
     if excluded:
         lines.append(f"taken out of rankings and judgements: {sum(map(len, excluded.values())):,} (--source-grade)")
-    data = {
-        "documents": len(ids),
-        "left_out": judgements.left_out,
-        "judged_documents_not_indexed": unknown,
-        "source_grade": source_grade,
-    }
+    data = {"documents": len(ids), "left_out": judgements.left_out, "judged_documents_not_indexed": unknown}
+    data["source_grade"] = source_grade
     runs = {name: leave_out(scores, excluded) for name, scores in {**rankings.runs, **others}.items()}
     qrels = leave_out(judgements.qrels, excluded)
     table = RankingTable.from_runs(runs, qrels, measures, against=ranking.against or "words")
@@ -311,19 +307,10 @@ def evaluate_related(
         *(left_out_line(count, reason) for reason, count in judgements.left_out.items()),
         *notes,
     ]
-    data = {
-        "documents": len(documents),
-        "relevant": pairs,
-        "left_out": judgements.left_out,
-        "absent": sum(absent.values()),
-        "mutual": mutual,
-    }
-    about = {
-        "data": data,
-        "model": encoder and encoder.describe(),
-        "normalization": normalization,
-        "direction": direction,
-    }
+    data = {"documents": len(documents), "relevant": pairs, "left_out": judgements.left_out}
+    data |= {"absent": sum(absent.values()), "mutual": mutual}
+    about: dict[str, Any] = {"data": data, "model": encoder and encoder.describe()}
+    about |= {"normalization": normalization, "direction": direction}
     runs, candidates = {**rankings.runs, **others}, RankedDocuments(len(documents) - 1, absent)
     table = RankingTable.from_runs(
         runs, judgements.qrels, measures, against=ranking.against or rows[0], candidates=candidates

@@ -56,7 +56,6 @@ def fit(
         classes: also fit a head to the labels of the documents, one each; all vectors are held in memory
     """
     outputs = Outputs(sources, folders=[output])
-    model.require()
     report, fitted, head, labelled = ReadingReport(), None, None, None
     from ..runtime.processes import Processes, usable_device
 
@@ -125,11 +124,8 @@ def _lines_of_fit(fitted: Fit, name: str, hidden: int) -> list[str]:
     if fitted.centre_length is not None:
         lines.append(f"centre: a mean of length {fitted.centre_length:.3f} is subtracted from passages of length 1")
     if fitted.terms is not None:
-        held = (
-            "random ones"
-            if fitted.explained_variance is None
-            else f"which hold {fitted.explained_variance:.0%} of their variance"
-        )
+        share = fitted.explained_variance
+        held = "random ones" if share is None else f"which hold {share:.0%} of their variance"
         numbers = f"{fitted.lexical_size} numbers over {counted(fitted.terms, 'term')}"
         lines.append(f"lexical part: {numbers}, {held}; length {fitted.lexical_weight:.2f} to 1 of the passages")
     if fitted.background is not None:

@@ -64,7 +64,6 @@ def index(
     if sources:
         # What is missing is found before the import, which takes seconds; nothing is read yet.
         reading.documents(sources)
-        model.require()
     with quick_imports():
         from ..retrieval.index import DocumentIndex
         from ..retrieval.lance import folder_of

@@ -70,13 +70,13 @@ class ModelOptions:
 
     def require(self) -> None:
         """Refuse a model that is missing, before the import of torch, which takes seconds."""
-        from ..checkpoints.folders import checkpoint_folder
+        if self.model is not None:
+            from ..checkpoints.folders import checkpoint_folder
 
-        checkpoint_folder(self.model or "mini", weights=False)
+            checkpoint_folder(self.model, weights=False)
 
     def load(self, **settings: Any) -> DocumentEncoder:
         """Load the model."""
-        self.require()
         with quick_imports():
             from ..encoder import DocumentEncoder
 
@@ -127,6 +127,11 @@ class MeasuredModels:
     """'mini' (default), a folder written by save_pretrained, or a hub id; may be repeated"""
     device: Device = None
     max_passages: MaxPassages = None
+
+    def require(self) -> None:
+        """Refuse models that are missing, before the import of torch."""
+        for _, options in self.by_name():
+            options.require()
 
     def by_name(self) -> list[tuple[str, MeasuredModel]]:
         """The models by name, each once."""

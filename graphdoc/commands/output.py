@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -217,12 +217,8 @@ class Table:
         """Show the table; with a noun for its rows, only the first of them and how many more there are."""
         result = RichTable(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
         for column in self.columns:
-            result.add_column(
-                Text(column.heading),
-                justify="left" if column.left else "right",
-                no_wrap=not column.left,
-                overflow="ellipsis",
-            )
+            side: JustifyMethod = "left" if column.left else "right"
+            result.add_column(Text(column.heading), justify=side, no_wrap=not column.left, overflow="ellipsis")
         for row in self.rows if noun is None else self.rows[:MOST_ROWS]:
             cells = zip(self.columns, row, strict=True)
             result.add_row(*(plain(column.text(value), column.width) for column, value in cells))

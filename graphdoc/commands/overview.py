@@ -99,9 +99,7 @@ def overview(
         if unread:
             notes.append(f"{counted(unread, 'vector')} of documents that were not read: shown by their ids")
     else:
-        # What is missing is found before the import, which takes seconds.
         documents = reading.documents(sources, report)
-        model.require()
         with quick_imports():
             from ..overview import Overview
 

@@ -68,13 +68,9 @@ def predict(
     near_chance: Counter[bool] = Counter()
 
     def summarized() -> Iterator[Prediction]:
-        stream = stream_predictions(
-            encoder,
-            reading.encodable(documents, encoder, sources, report),
-            threshold=used_threshold,
-            explain=passages > 0,
-            totals=totals,
-        )
+        read = reading.encodable(documents, encoder, sources, report)
+        options: dict[str, Any] = {"threshold": used_threshold, "explain": passages > 0, "totals": totals}
+        stream = stream_predictions(encoder, read, **options)
         for prediction in not_empty(stream, sources, report):
             if json or len(kept) < MOST_ROWS:
                 kept.append(prediction)
@@ -135,10 +131,7 @@ def _print_one(target: Terminal, prediction: Prediction, passages: int) -> None:
 
 def _print_many(target: Terminal, shown: list[Prediction], near_chance: Counter[bool], counts: Counter[str]) -> None:
     columns: list[TableColumn | str] = [
-        names("document", 36),
-        names("label", 30),
-        "probability",
-        TableColumn("coverage", whole_percent),
+        *(names("document", 36), names("label", 30), "probability", TableColumn("coverage", whole_percent))
     ]
     explained = any(prediction.decisions for prediction in shown)
     rows = Table([*columns, names("passage that speaks most for it", 46)] if explained else columns)

@@ -155,7 +155,6 @@ def open_or_index(path: str, model: ModelOptions, reading: CorpusReading, *, sen
     if "://" not in path:
         # What is missing is found before the import, which takes seconds; nothing is read yet.
         reading.documents([path])
-    model.require()
     with quick_imports():
         from ..retrieval.index import DocumentIndex
         from ..retrieval.lance import folder_of, has_table

@@ -20,6 +20,7 @@ from ..runtime.memory import quick_imports
 from ..runtime.text import one_line
 from ..settings.loading import kinds_of, load_chosen, settings_of, shipped_recipes
 from ..settings.run import RunSettings
+from .options import ModelOptions
 from .output import Table, Terminal, names, plain
 from .sources import OneDocument, is_missing_source
 
@@ -130,8 +131,8 @@ def _run(words: str, overrides: tuple[str, ...], options: RunOptions, train_with
         print(settings.explained())
         return 0
     if settings.corpus.sources and all(map(is_missing_source, settings.corpus.sources)):
-        # Refused before the import, which takes seconds; nothing is read.
         OneDocument().documents(settings.corpus.sources)
+    ModelOptions(model=settings.model.start).require()
     if options.prepare_only:
         _prepare(settings)
         return 0
