@@ -20,7 +20,7 @@ from ..runtime.text import one_line
 from ..settings.document import Context, Paragraph, Unit
 from .repeats import RepeatFilter, SectionSpan
 from .sentences import (
-    Sentences,
+    Spans,
     balanced_cuts,
     best_place,
     character_boundary,
@@ -329,7 +329,7 @@ class Segmenter:
                 continue
             context = prefix_of(self.tokenizer, document, section, self.config.context, most_tokens, self._prompt)
             if unit == "chunk":
-                groups: list[Sentences] = [[span] for span in self._chunk_spans(text, context)]
+                groups: list[Spans] = [[span] for span in self._chunk_spans(text, context)]
             else:
                 sentences, cut = sentences_of(text, self.config.language)
                 plan.cut_sentences.update({(section, start): begin for start, begin in cut.items()})
@@ -401,7 +401,7 @@ class Segmenter:
             start = skip_white_space(text, place, end)
 
 
-def _cut(draft: Draft, tokens: Sentences, budget: int) -> Iterator[Draft]:
+def _cut(draft: Draft, tokens: Spans, budget: int) -> Iterator[Draft]:
     plan, section, sentences, context = draft.plan, draft.section, draft.sentences, draft.context
     pieces = max(2, -(-len(tokens) // budget))
     if len(sentences) > 1:

@@ -19,17 +19,20 @@ _WINDOW_CHARACTERS = 8_000
 
 _PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*+\n")
 
-# Each of these was seen to end a sentence in sentencex 1.0.32 with language "en" where none ends. The long dots of
-# "Fig.", "et al.", "i.e.", "U.S." and initials it gets right, so they are not repeated here.
-_NEVER_LAST = frozenset(
-    {"approx.", "Approx.", "avg.", "Avg.", "bzw.", "cert.", "evtl.", "ggf.", "Shri.", "Smt.", "Sri."}
-    | {"Civ.", "Crim.", "Evid.", "Supp."}
-)
+# Each of these was seen to end a sentence in sentencex 1.0.32 with language "en" where none ends, most of them in the
+# names of courts and journals. "Fig.", "et al.", "i.e.", "U.S." and initials it gets right.
+_NAMES = """
+approx. Approx. avg. Avg. bzw. cert. evtl. ggf. Shri. Smt. Sri. Acad. Am. Anal. Appl. Astron. Biochem. Biol. Chem. Civ.
+Clin. Comput. Crim. Elec. Environ. Eur. Evid. Geol. Geophys. Mach. Math. Natl. Nucl. Phila. Philos. Phys. Proc. Psychol.
+rel. Sci. Supp. Symp. Theor. Trans. Vgl. Wm.
+"""
+_NEVER_LAST = frozenset(_NAMES.split())
 _NOT_LAST_BEFORE_NUMBER = re.compile(
-    r"(?:Abb|Abs|al|Alg|[Aa]rts|Bd|cap|[Cc]h|[Cc]hap|Cir|Cor|Def|Dez|[Ee]d|eds|[Ee]qs?|est|Exs?|[Ff]igs|Kap|lat|Lem|[Mm]ax"
-    r"|Okt|[Pp]aras?|Prop|[Rr]efs|resp|[Ss]ecs|[Ss]ects?|spp?|subsp|Tab|[Tt]el|Thm|var|[Vv]ols?)\."
+    r"(?:Abb|Abs|al|Alg|Ann|App|[Aa]rts|Bd|Bull|cap|[Cc]h|[Cc]hap|Cir|cmt|Commun|Cor|Def|Dez|[Ee]d|eds|[Ee]qs?|est|Exs?"
+    r"|[Ff]igs|Kap|lat|Lem|Lett|Mass|[Mm]ax|Memo|nn|Okt|[Pp]aras?|Prop|pts|[Rr]efs|resp|Rn|[Ss]ecs|[Ss]ects?|Sess|Soc|spp?"
+    r"|Stat|subsp|Tab|[Tt]el|Thm|Urt|ux|var|[Vv]ols?)\."
 )
-_LONGEST_ABBREVIATION = len("approx.")
+_LONGEST_ABBREVIATION = max(map(len, _NEVER_LAST))
 _DAY = re.compile(r"\d{1,2}\.")
 _MONTH = re.compile(
     r"(?:Jan(?:uar)?|Feb(?:ruar)?|März?|Apr(?:il)?|Mai|Juni?|Juli?|Aug(?:ust)?|Sept?(?:ember)?|Okt(?:ober)?"
@@ -50,7 +53,7 @@ _WITHOUT_SPACES = re.compile(
 _CHARACTERS_PER_WORD_WITHOUT_SPACES = 2
 _MAX_CHARACTERS_PER_WORD = 20
 
-Sentences = Sequence[tuple[int, int]]
+Spans = Sequence[tuple[int, int]]
 
 
 def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
@@ -138,7 +141,7 @@ def _belong_together(sentence: str, following: str) -> bool:
         return True
     first = following[0]
     if _NOT_LAST_BEFORE_NUMBER.fullmatch(last_word):
-        return first.isdigit() or first.islower() or first in "(["
+        return first.isdigit() or first.islower() or first in "([§"
     if last_word == "et.":
         return following.startswith("al")
     return _DAY.fullmatch(last_word) is not None and _MONTH.match(following) is not None
@@ -210,9 +213,7 @@ def character_boundary(text: str, start: int, place: int) -> int:
     return place
 
 
-def cut_at_tokens(
-    text: str, start: int, end: int, tokens: Sequence[tuple[int, int]], pieces: int
-) -> list[tuple[int, int]]:
+def cut_at_tokens(text: str, start: int, end: int, tokens: Spans, pieces: int) -> list[tuple[int, int]]:
     """Cut a span into pieces with about as many tokens each, at white space nearby or else between two tokens.
 
     Spans of tokens count from the start of the span; a span of one character is given back as it is.
@@ -233,12 +234,7 @@ def cut_at_tokens(
 
 
 def best_place(
-    text: str,
-    after: int,
-    offset: int,
-    tokens: Sequence[tuple[int, int]],
-    at_space: Sequence[int],
-    anywhere: Sequence[int],
+    text: str, after: int, offset: int, tokens: Spans, at_space: Sequence[int], anywhere: Sequence[int]
 ) -> int | None:
     """Find the first token, after a character, before which the text can be cut, if possible where white space stands.
 
@@ -259,7 +255,7 @@ def best_place(
     return None
 
 
-def sentences_of(text: str, language: str) -> tuple[Sentences, dict[int, int]]:
+def sentences_of(text: str, language: str) -> tuple[Spans, dict[int, int]]:
     """The sentences of a text, very long ones in pieces; where each later piece begins, where its sentence does."""
     pieces: list[tuple[int, int]] = []
     cut: dict[int, int] = {}
@@ -270,7 +266,7 @@ def sentences_of(text: str, language: str) -> tuple[Sentences, dict[int, int]]:
     return pieces, cut
 
 
-def sentence_groups(text: str, sentences: Sentences, passage_words: int) -> list[Sentences]:
+def sentence_groups(text: str, sentences: Spans, passage_words: int) -> list[Spans]:
     """The sentences of every passage of a section, passages of about ``passage_words`` words."""
     without_spaces = not text.isascii() and _WITHOUT_SPACES.search(text) is not None
     words = list(accumulate(_count_words(text[start:end], without_spaces) for start, end in sentences))
