@@ -13,6 +13,8 @@ from ..errors import SettingsError
 
 # Characters that begin or close markup somewhere in Markdown, and may be written with a backslash in front.
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>()#+!|~&-]")
+# How long the longest line of a hard-wrapped paragraph is, and the others but the last, of it.
+_WRAPPED, _SHORTEST_OF_LONGEST = range(45, 101), 0.7
 # Of documents that are closer than a smaller share of unrelated pairs nothing can be said.
 _LEAST_SIGN = 0.95
 
@@ -31,6 +33,25 @@ def one_line(text: str, width: int | None = None) -> str:
     line = " ".join(text.split())
     line = line if line.isprintable() else " ".join(printable(line).split())
     return line if width is None or len(line) <= width else line[: width - 1].rstrip() + "…"
+
+
+def unwrapped(text: str) -> str:
+    r"""Text with spaces for the line ends inside of its hard-wrapped paragraphs, so that it is as long as before.
+
+    >>> lines = "The keeper wrote down how high the water was\nat noon, and went home for the rest of the day.\n\nA\nB"
+    >>> unwrapped(lines).split("\n")
+    ['The keeper wrote down how high the water was at noon, and went home for the rest of the day.', '', 'A', 'B']
+    """
+    return "\n\n".join(map(_unwrapped, text.split("\n\n")))
+
+
+def _unwrapped(paragraph: str) -> str:
+    first, *lines = paragraph.split("\n")
+    longest = max(map(len, (first, *lines)))
+    # The first line of a passage may begin in the middle; lists and verse begin most lines with a capital.
+    is_even = all(len(line) > _SHORTEST_OF_LONGEST * longest for line in lines[:-1])
+    is_prose = 3 * sum(line[:1].islower() for line in lines) >= len(lines) and "\t" not in paragraph
+    return " ".join((first, *lines)) if is_even and is_prose and longest in _WRAPPED else paragraph
 
 
 def described(value: object) -> str:

@@ -8,6 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, get_args
 
+from ...runtime.text import unwrapped
 from ...similarity.hierarchical import SentenceScoring
 from .marks import marked_text
 from .page import decimals, finite, number, percent, relative_link, render, width
@@ -141,7 +142,7 @@ def _passage(passage: Mapping[str, Any], scales: Mapping[str, tuple[float, int]]
         for kind, (largest, places) in scales.items()
         if passage.get(kind) is not None
     ]
-    text = passage["text"]
+    text = unwrapped(passage["text"])
     return {**passage, "text": marked_text(text, passage["matches"]), "characters": len(text), "bars": bars}
 
 

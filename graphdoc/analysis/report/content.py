@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...documents.section import PATH_CHARACTERS
 from ...registry import SIMILARITIES
-from ...runtime.text import one_line, section_name
+from ...runtime.text import one_line, section_name, unwrapped
 from ...similarity.kinds import similarity_of
 
 Matrix = NDArray[np.float64]
@@ -123,7 +123,7 @@ def _pieces(
     passage: Mapping[str, Any], sentences: Sequence[tuple[int, Mapping[str, Any]]]
 ) -> Iterator[tuple[int | None, str]]:
     # Spans of sentences count from the start of the section, like those of passages.
-    text, position = passage["text"], 0
+    text, position = unwrapped(passage["text"]), 0
     for row, sentence in sentences:
         start = max(position, sentence["start"] - passage["start"])
         end = min(len(text), sentence["end"] - passage["start"])
