@@ -303,9 +303,7 @@ class TestSettings:
         assert len(messages) == 2 and "scores" in messages[0] and "weights" in messages[1]
 
 
-def test_graph_and_description_are_those_of_the_model(
-    tiny: DocumentEncoder, structured: Documents, capsys: Output
-) -> None:
+def test_graph_and_description_are_of_the_model(tiny: DocumentEncoder, structured: Documents, capsys: Output) -> None:
     graph = tiny.graph(structured[0])
     assert graph.num_passages == len(tiny.segment(structured[0]).passages) == graph.num_nodes - 1
     assert repr(tiny) == "DocumentEncoder('tiny-roberta (untrained graph)', vectors of 16)"

@@ -187,9 +187,7 @@ def test_saving_and_loading_changes_no_bit(fitted: DocumentEncoder, documents: D
     assert np.linalg.norm(lighter.encode(documents[0])) == pytest.approx(np.sqrt(1.01), abs=1e-5)
 
 
-def test_a_vocabulary_of_another_model_is_refused(
-    fitted: DocumentEncoder, tiny_encoder: Encoders, tmp_path: Path
-) -> None:
+def test_a_vocabulary_of_another_is_refused(fitted: DocumentEncoder, tiny_encoder: Encoders, tmp_path: Path) -> None:
     fitted.save_pretrained(tmp_path)
     path = tmp_path / "lexical.json"
     values = json.loads(path.read_text())
@@ -378,9 +376,7 @@ def test_it_is_taken_off_passages_of_unit_length_at_every_level(tiny_encoder: En
     )
 
 
-def test_it_is_saved_and_loaded_and_can_be_left_out(
-    tiny_encoder: Encoders, structured: Documents, tmp_path: Path
-) -> None:
+def test_it_is_saved_loaded_and_can_be_left_out(tiny_encoder: Encoders, structured: Documents, tmp_path: Path) -> None:
     encoder = centred(tiny_encoder("bert"))
     encoder.save_pretrained(tmp_path)
     again, without = load(tmp_path), load(tmp_path, centre=None)

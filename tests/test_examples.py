@@ -41,9 +41,7 @@ def test_same_subjects_score_above_all_others(relations: dict[str, Any], scores:
 
 
 @pytest.mark.slow
-def test_boilerplate_does_not_make_documents_alike(
-    relations: dict[str, Any], scores: dict[frozenset[str], float]
-) -> None:
+def test_boilerplate_makes_no_documents_alike(relations: dict[str, Any], scores: dict[frozenset[str], float]) -> None:
     for pair in relations["boilerplate"]:
         assert scores[frozenset(pair)] < 0.2
         for same in relations["same_subject"]:

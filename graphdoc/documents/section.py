@@ -79,10 +79,13 @@ def clean_text(text: str) -> str:
 
 
 # Soft hyphens and characters without width that are no letters of any script.
-_INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
+_INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060-\u2064\ufeff]")
+# An i that lost its dot to an accent, as LaTeX writes it.
+_DOTLESS = re.compile("ı(?=[\u0300-\u036f])")
 # To order such runs takes time that grows with the square of their length.
 _MANY_MARKS = re.compile("[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u064b-\u065f]{100}")
 _SPELLED_OUT = {
+    **{0x2010: "-", 0x2011: "-"},
     **{0xFB00 + number: text for number, text in enumerate(("ff", "fi", "fl", "ffi", "ffl", "st", "st"))},
     **{
         code: chr(code - 0xFEE0)
@@ -90,14 +93,14 @@ _SPELLED_OUT = {
         for code in range(first, last + 1)
     },
 }
-_SPELLED = re.compile("[\ufb00-\ufb06\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
+_SPELLED = re.compile("[\u2010\u2011\ufb00-\ufb06\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
 
 
 def normalized(text: str) -> str:
     """One form for words that look the same, since models and searches read others as other words.
 
-    Accents are joined with their letters (NFC), Latin ligatures and full-width letters and digits spelled out, soft
-    hyphens and characters without width left out, but for the joiners of scripts and emoji.
+    Accents are joined with their letters (NFC), Latin ligatures and full-width letters and digits spelled out,
+    hyphens made plain, soft ones and characters without width left out, but for the joiners of scripts and emoji.
 
     >>> normalized("so\u00adft\u200bware o\ufb03ce \uff21\uff12")
     'software office A2'
@@ -108,6 +111,8 @@ def normalized(text: str) -> str:
         text = text.translate(_SPELLED_OUT)
     if _INVISIBLE.search(text) is not None:
         text = _INVISIBLE.sub("", text)
+    if "ı" in text:
+        text = _DOTLESS.sub("i", text)
     return text if _MANY_MARKS.search(text) is not None else unicodedata.normalize("NFC", text)
 
 

@@ -66,9 +66,7 @@ def test_dropout_and_training_mode_change_nothing(tiny_encoder: Encoders, struct
 
 
 @pytest.mark.parametrize("values", [{}, {"lexical": None}])
-def test_without_graph_the_table_is_what_passages_add_to_the_vector(
-    structured: Documents, values: dict[str, Any]
-) -> None:
+def test_without_graph_the_table_is_what_passages_add(structured: Documents, values: dict[str, Any]) -> None:
     encoder = DocumentEncoder.from_pretrained("mini", device="cpu", **values)
     for document in structured:
         table = encoder.attention(document)

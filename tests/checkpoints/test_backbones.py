@@ -281,11 +281,7 @@ def test_what_cannot_be_read_is_named(model: Callable[..., Path]) -> None:
         ("modules.json", "[", "modules.json"),
         ("modules.json", {"idx": 0}, "modules.json"),
         ("modules.json", [*modules, {"type": "custom.code.Whitening", "path": "4_W"}], "Whitening"),
-        (
-            "modules.json",
-            [{**modules[0], "type": "sentence_transformers.sparse_encoder.models.MLMTransformer"}],
-            "MLM",
-        ),
+        ("modules.json", [{**modules[0], "type": "sentence_transformers.sparse_encoder.models.MLMTransformer"}], "MLM"),
         ("modules.json", [{**modules[0], "type": "custom_code.Transformer"}, *modules[1:]], "custom_code.Transformer"),
         ("modules.json", [{**modules[0], "path": "0_Transformer"}, *modules[1:]], "0_Transformer"),
         ("modules.json", [modules[0], {"type": "pylate.models.Dense.Dense", "path": "1_Dense"}], "late interaction"),

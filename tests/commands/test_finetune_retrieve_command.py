@@ -68,12 +68,7 @@ def test_queries_made_of_documents_and_pairs_with_documents(retrieve: Retrieve, 
     pairs = tmp_path / "pairs.tsv"
     lines = ["steamed rice\td0", "high tide\td1", "steamed rice\td6", "code page\td3", "old moss\td99"]
     pairs.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    options = (
-        f"queries.source={pairs}",
-        "validation.share=0",
-        "training.batch_size=2",
-        f"output={tmp_path / 'pairs'}",
-    )
+    options = (f"queries.source={pairs}", "validation.share=0", "training.batch_size=2", f"output={tmp_path / 'pairs'}")
     told(retrieve(*options))
     record = corpus_of(tmp_path / "pairs")
     assert (record["pairs"], record["queries"], record["train"]) == (4, 3, 4)

@@ -120,9 +120,7 @@ class TestRuns:
         for number in range(len(corpus)):
             np.testing.assert_allclose(vectors.vectors_of(number), expected(model, corpus, number), atol=1e-5)
 
-    def test_a_failed_write_leaves_no_part(
-        self, corpus: TrainingCorpus, model: DocumentModel, monkeypatch: Patch
-    ) -> None:
+    def test_a_failed_write_leaves_none(self, corpus: TrainingCorpus, model: DocumentModel, monkeypatch: Patch) -> None:
         def full(*_: Any, **__: Any) -> None:
             raise OSError(28, "No space left on device")
 

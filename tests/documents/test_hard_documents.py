@@ -47,6 +47,7 @@ def test_front_matter_of_toml(tmp_path: Path) -> None:
     assert (document.title, document.text) == ("Tides", "It rose.")
     assert document.metadata["date"] == "2024-01-02" and document.metadata["tags"] == ("sea", "moon")
     assert read(tmp_path / "c.md", "+++\r\ntitle = 'Tides'\r\n+++\r\n\r\n## Ebb\r\n\r\nIt fell.\r\n").title == "Tides"
+    assert read(tmp_path / "d.md", "+++\n+++\n# Tides\n\nIt rose.").text == "It rose."
     for broken in ("+++\nno toml\n+++\nIt rose.", "+++\nIt rose."):
         assert "It rose." in read(tmp_path / "b.md", broken).text
 
@@ -68,8 +69,14 @@ def test_mails_inside_a_mail_are_sections_under_their_subjects(tmp_path: Path) -
     assert found == [(1, "", "See below."), (1, "Re: gate", "Second."), (2, "gate", "First.")]
     assert document.sections[2].path == ("Re: gate", "gate")
     # So are those that were pasted in with their heads.
-    for mark, quote in (("-- Forwarded message --", ""), ("Begin forwarded message:\n", "> "), ("_____", ">> ")):
-        pasted = [quote + line for line in ("From: b", "Date: Mon", "Subject: gate", "", "First.")]
+    for mark, quote in (
+        ("-- Forwarded message --", ""),
+        ("Begin forwarded message:\n", "> "),
+        ("_____", ">> "),
+        ("_____", ""),
+    ):
+        head = ["To: a", "From: b", "Date: Mon", "Subject: gate", "References: <1@x>", "\t<2@x>", "MIME-Version: 1"]
+        pasted = [quote + line for line in (*(head if mark == "_____" and not quote else head[1:4]), "", "First.")]
         body = "\n".join(["See below.", "", mark.replace("--", "-----"), *pasted])
         pasted = read(tmp_path / "c.eml", mail("Fwd", body))
         assert [(one.heading, one.text) for one in pasted.sections] == [("", "See below."), ("gate", "First.")]
@@ -78,12 +85,21 @@ def test_mails_inside_a_mail_are_sections_under_their_subjects(tmp_path: Path) -
     for part in (bare, f'Content-Type: multipart/mixed; boundary="B"\n\n--B\n{bare}\n--B--\n'):
         text = read(tmp_path / "b.eml", multipart("Whole", "multipart/mixed", "A", "\nOuter text.", part)).text
         assert "Outer text." in text and "Bare text." in text
+    # Some servers pack them.
+    packed = "Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\n"
+    packed += base64.encodebytes(mail("gate", "First.").encode()).decode()
+    document = read(tmp_path / "b.eml", multipart("Whole", "multipart/mixed", "A", "\nOuter.", packed))
+    assert [(one.heading, one.text.strip()) for one in document.sections] == [("", "Outer."), ("gate", "First.")]
     parts = ("\nOne.", "\nTwo.", f"Content-Type: message/rfc822\n\n{mail('x', '<p>Three.', 'text/html')}")
     texts = read(tmp_path / "d.eml", multipart("a", "multipart/mixed", "A", *parts)).text.split()
     assert texts == ["One.", "Two.", "Three."]
     for encoding in ("utf-16", "utf-16-le", "utf-8-sig", "utf-8", "latin-1"):
         document = read(tmp_path / "e.eml", mail("Käse", "Käse.").encode(encoding))
         assert (document.title, document.text) == ("Käse", "Käse.")
+    for encoding in ("utf-16", "utf-16-be"):
+        wide = base64.b64encode("Käse.".encode(encoding)).decode()
+        kind = f"text/plain; charset={encoding}\nContent-Transfer-Encoding: base64"
+        assert read(tmp_path / "e.eml", mail("Tides", wide, kind)).text == "Käse."
     signature = "-----BEGIN PGP SIGNATURE-----\nVersion: 1\n\niQEzBAEBCAAd\n=aB1c\n-----END PGP SIGNATURE-----"
     document = read(tmp_path / "e.eml", mail("Tides", f"{SIGNED}\nHash: SHA1\n\nThey rise.\n{signature}"))
     assert document.text == "They rise." and document.metadata["dropped_elements"] == {"PGP block": 2}
@@ -110,6 +126,9 @@ def test_a_paragraph_whose_mark_was_deleted_goes_on_in_the_next(tmp_path: Path) 
     body = "<w:bookmarkEnd/>".join(f"<w:p>{deleted if run is not runs[-1] else ''}{run}</w:p>" for run in runs)
     body += "<w:p><w:r><w:t>Apart.</w:t></w:r></w:p>"
     assert read(tmp_path / "a.docx", docx(body)).text == "One two three.\n\nApart."
+    cells = "".join(f"<w:tc>{cell}</w:tc>" for cell in (f"<w:p>{deleted}{runs[0]}</w:p><w:p>{runs[1]}</w:p>", "<w:p/>"))
+    table = docx(f"<w:tbl><w:tr>{cells}</w:tr></w:tbl><w:p>{deleted}{runs[2]}</w:p><w:tbl/><w:p>{runs[0]}</w:p>")
+    assert read(tmp_path / "c.docx", table).text == "One two\n\nthree.\n\nOne"
     # Nothing follows the last one.
     assert read(tmp_path / "b.docx", docx(f"<w:p>{deleted}{runs[2]}</w:p>")).text == "three."
 
@@ -177,6 +196,10 @@ def test_encodings_of_pages(tmp_path: Path) -> None:
     for content in ("{\\rtf1\\ansi Tide.}", "%PDF-1.4\n1 0 obj", "%!PS-Adobe-3.0\n(Tide) show"):
         with pytest.raises(DocumentError, match="rename"):
             read(tmp_path / "a.txt", content)
+    # Neither comments nor scripts end a head or declare its encoding, and a head may end without a sign.
+    for before in (f"<!-- {tide * 400} <meta charset=koi8-r></head> -->", f"<script>'<body>{tide * 400}'</script>"):
+        for page in (f"<html><head>{before}<meta charset=cp1251></head>", f"{before}<meta charset=cp1251>"):
+            assert read(tmp_path / "a.html", f"{page}<p>{tide}.</p>".encode("cp1251")).text == f"{tide}."
     # What a body says of encodings declares none.
     said = f"<html><head></head><body>{'<p>Käse.</p>' * 300}<pre>&lt;meta charset=koi8-r></pre></body></html>"
     with pytest.raises(DocumentError, match="utf-8"):
@@ -196,6 +219,7 @@ def test_encodings_of_pages(tmp_path: Path) -> None:
         ("so\u00adft\u200bware", "software"),
         ("cafe\u0301 nai\u0308ve", "café naïve"),
         ("o\ufb03ce \ufb01nds \ufb02ow", "office finds flow"),
+        ("na\u0131\u0308ve soft\u200eware, 2\u2062x, self\u2011made", "naïve software, 2x, self-made"),
         ("\uff27\uff21\uff34\uff11", "GAT1"),
         # Joiners are letters of these.
         ("می\u200cخواهم \U0001f469\u200d\U0001f52c", "می\u200cخواهم \U0001f469\u200d\U0001f52c"),
@@ -223,6 +247,7 @@ def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, pla
         ("p.md", "% Tides\n% A. Doe\n\nThey rise.\n", "Tides"),
         ("d.md", "## Tides\n\nThey rise.\n\n## Moon\n\nIt pulls.\n", "Tides"),
         ("2.md", "### Tides\n\nThey rise.\n", "Tides"), ("3.md", "## Tides\n\n### Ebb\n\nThey rise.\n", "Tides"),
+        ("6.md", "# Tides {#tides .wide}\n\nThey rise.\n", "Tides"), ("7.md", "# Sets {a}\n\nThey rise.", "Sets {a}"),
         ("e.txt", "Tides of the harbour\n\nThey rise. They fall again.\n", "Tides of the harbour"),
         ("f.html", "<title>Untitled document</title><h2>Tides</h2><p>They rise.</p>", "Tides"),
         ("g.html", "<title>Microsoft Word - tides.doc</title><p>They rise.</p>", "Microsoft Word - tides.doc"),
@@ -240,6 +265,7 @@ def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, pla
         ("z.txt", "Tides in 1.2\n========\n\nThey rise.\n\nTides in 1.1\n========\n\nThey fall.\n", ""),
         ("0.txt", "Preface\n=====\n\nThey rise.\n\nTides\n=====\n\nThey fall.\n", ""),
         ("1.txt", "# These are comments on tides, of which none is read\n# as a heading.\n\nThey rise.\n", ""),
+        ("8.html", "<title>Untitled 2</title><p>They rise.</p>", ""),
         ("h.txt", "Dear friends,\n\nthe tides rise.\n", ""), ("i.txt", "They rise.\n\nThey fall.\n", ""),
         ("4.txt", "Copyright 2024 A. Doe\n\nThey rise. They fall.\n\nSo.\n", ""),
         ("j.txt", "Note: they rise.\nThen: they fall.\n\nSo it goes.\n", ""),
@@ -261,7 +287,10 @@ def test_readings_above_words_are_left_out_and_notes_of_books_are_kept(tmp_path:
         assert read(tmp_path / "d.html", f"<p>{ruby}</p>").text == "漢字"
     base, above = (f"<w:r><w:t>{text}</w:t></w:r>" for text in ("漢字", "かんじ"))
     body = f"<w:p><w:r><w:ruby><w:rt>{above}</w:rt><w:rubyBase>{base}</w:rubyBase></w:ruby></w:r></w:p>"
-    assert read(tmp_path / "a.docx", docx(body + body)).text == "漢字\n\n漢字"
+    body += "<w:p><w:r><w:instrText>EQ \\f(1,2)</w:instrText></w:r></w:p><w:altChunk/>"
+    document = read(tmp_path / "a.docx", docx(body + body))
+    left_out = {"rt": 2, "formula in a field": 2, "embedded document": 2}
+    assert document.text == "漢字\n\n漢字" and document.metadata["dropped_elements"] == left_out
     note = "<aside epub:type='footnote' id='n'><p>By three feet.</p></aside>"
     for other in (note, note.replace("epub:type='footnote'", "role=doc-footnote"), note.replace(" id", " hidden id")):
         assert "By three feet." in read(tmp_path / "b.html", f"<h1>One</h1><p>{STORY}</p>{other}").text

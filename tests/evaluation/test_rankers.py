@@ -59,9 +59,7 @@ def test_every_row_ranks_all_others(corpus: RankedCorpus) -> None:
         assert max(found.runs[name]["lathe"], key=found.runs[name]["lathe"].__getitem__) == "oak"
 
 
-def test_words_of_documents_are_those_of_a_search(
-    corpus: RankedCorpus, texts: Documents, encoder: DocumentEncoder
-) -> None:
+def test_words_are_those_of_a_search(corpus: RankedCorpus, texts: Documents, encoder: DocumentEncoder) -> None:
     index = DocumentIndex.create("memory://", encoder)
     index.update(texts)
     scorer = RANKERS["bm25-keywords"](corpus)

@@ -34,9 +34,7 @@ def test_a_cross_encoder_without_a_head_is_refused(tiny_encoder: Encoders) -> No
 
 @pytest.mark.parametrize("reader", ["cross", "dual"])
 @pytest.mark.parametrize("joint", [False, True])
-def test_views_that_are_alike_are_read_once(
-    reader: str, joint: bool, tiny_encoder: Encoders, monkeypatch: Patch
-) -> None:
+def test_views_alike_are_read_once(reader: str, joint: bool, tiny_encoder: Encoders, monkeypatch: Patch) -> None:
     long, other = (" ".join(f"The {word} {noun} rises." for word in WORDS) for noun in ("tide", "dough"))
     pairs = [("Rice is steamed.", "Koji grows."), (long, other), ("Koji grows.", "Rice is steamed.")]
     views = {"encoder": reader, "view_tokens": 24, "views": 3, "joint": joint}

@@ -165,9 +165,7 @@ def test_equations_1_and_2_are_the_papers(kind: str, tiny_model, documents) -> N
         ("xlm-roberta", "sections", "cls"),
     ],
 )
-def test_vectors_do_not_depend_on_neighbours(
-    encoder_name: str, pooling: str, readout: str, tiny_model, documents
-) -> None:
+def test_vectors_do_not_know_neighbours(encoder_name: str, pooling: str, readout: str, tiny_model, documents) -> None:
     model = tiny_model(encoder_name, pooling=pooling, readout=readout)
     for kind in GRAPH_KINDS:
         alone = [model(GraphBatch.from_documents([document], kind)) for document in documents]

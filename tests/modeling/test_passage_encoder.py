@@ -193,9 +193,7 @@ def draws_of_torch(encoder: PassageEncoder, gradient: bool = True) -> tuple[int,
 
 
 @pytest.mark.parametrize("gradient", [True, False])
-def test_every_transformer_in_training(
-    encoder_name: str, tiny_encoder_config: Callable[..., Any], gradient: bool
-) -> None:
+def test_transformers_in_training(encoder_name: str, tiny_encoder_config: Callable[..., Any], gradient: bool) -> None:
     settings = MODERN_BERT if encoder_name == "modernbert" else BERT
     encoder = PassageEncoder(tiny_encoder_config(encoder_name, **settings), "mean").train()
     count, vectors = draws_of_torch(encoder, gradient)

@@ -65,9 +65,7 @@ def words_of(encoder: DocumentEncoder, documents: Documents) -> np.ndarray:
 
 
 class TestFitHead:
-    def test_the_head_is_the_classifier_of_vectors_and_words(
-        self, encoder: DocumentEncoder, documents: Documents
-    ) -> None:
+    def test_the_head_classifies_vectors_and_words(self, encoder: DocumentEncoder, documents: Documents) -> None:
         dense = np.concatenate([window.output.documents.numpy() for window in encoder.windows(documents)])
         found = fit_head(encoder, LabelledDocuments.from_documents(documents))
         labels = [str(one.label) for one in documents]
@@ -99,9 +97,7 @@ class TestFitHead:
         encoder.fit(documents, centre=False, lexical={"least_documents": 1, "size": 5})
         assert np.array_equal(encoder.predict(documents).probabilities, before)
 
-    def test_where_everything_is_told_apart_a_rare_class_is_too(
-        self, tiny_encoder: Encoders, documents: Documents
-    ) -> None:
+    def test_where_all_is_told_apart_a_rare_class_is_too(self, tiny_encoder: Encoders, documents: Documents) -> None:
         """All strengths are as accurate on what is held out, where the weakest would never give the rare class."""
         few = [one for one in documents if one.label != "stars"]
         rare = [one for one in documents if one.label == "stars"][:3]
@@ -111,9 +107,7 @@ class TestFitHead:
         assert (found.held_out_accuracy, found.held_out_documents) == (1.0, 2)
         assert [one.labels[0] for one in encoder.predict(rare)] == ["stars"] * 3
 
-    def test_contributions_and_the_bias_add_up_to_the_logit(
-        self, encoder: DocumentEncoder, documents: Documents
-    ) -> None:
+    def test_contributions_and_bias_add_up_to_the_logit(self, encoder: DocumentEncoder, documents: Documents) -> None:
         fit_head(encoder, LabelledDocuments.from_documents(documents))
         head = encoder.model.head
         assert head is not None and head.words is not None
@@ -148,9 +142,7 @@ class TestFitHead:
 
 
 class TestCheckpoints:
-    def test_predictions_are_those_of_before(
-        self, encoder: DocumentEncoder, documents: Documents, tmp_path: Path
-    ) -> None:
+    def test_predictions_are_as_before(self, encoder: DocumentEncoder, documents: Documents, tmp_path: Path) -> None:
         fit_head(encoder, LabelledDocuments.from_documents(documents))
         expected = encoder.predict(documents).probabilities
         loaded = load(encoder.save_pretrained(tmp_path / "model"))

@@ -66,9 +66,7 @@ def test_a_batch_holds_every_passage_in_its_section(examples: Any) -> None:
 
 
 @torch.no_grad()
-def test_one_section_is_the_document_unsplit_and_vectors_made_before_go_along(
-    examples: Any, model: DocumentModel
-) -> None:
+def test_one_section_is_the_document_and_vectors_made_before_go_along(examples: Any, model: DocumentModel) -> None:
     one, two = (section_batch(examples, DocumentSections(number), 0, {}).graphs for number in (1, 2))
     whole = one.split_into(None)
     assert torch.equal(model(one).documents, model(whole).documents) and len(model(one).sections) == 6

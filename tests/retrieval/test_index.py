@@ -101,9 +101,7 @@ def test_a_replaced_document_leaves_no_rows_behind(index: DocumentIndex, documen
     assert all(row["id"] != short.id for row in rows_by_key(index).values()) and len(index) == len(documents) - 1
 
 
-def test_a_maintained_index_scores_like_a_fresh_one(
-    tmp_path: Path, encoder: DocumentEncoder, documents: Documents
-) -> None:
+def test_maintaining_an_index_changes_no_score(tmp_path: Path, encoder: DocumentEncoder, documents: Documents) -> None:
     grown = DocumentIndex.create(tmp_path / "grown", encoder)
     grown.update(documents[:2], maintain=True)
     grown.update([replace(documents[1], title="Another"), *documents[2:]], maintain=False)

@@ -30,9 +30,7 @@ JOB = Path(__file__).parents[1] / "support" / "index_job.py"
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(200, marks=pytest.mark.slow)])
-def test_kills_lose_nothing_that_was_acknowledged(
-    place: str, tmp_path: Path, encoder: DocumentEncoder, kills: int
-) -> None:
+def test_kills_lose_nothing_acknowledged(place: str, tmp_path: Path, encoder: DocumentEncoder, kills: int) -> None:
     checkpoint = encoder.save_pretrained(tmp_path / "model")
     # On a busy machine a kill and its check take half a minute.
     done = run(JOB, checkpoint, place, 0, kills, patience=PATIENCE + 60 * kills)
@@ -41,9 +39,7 @@ def test_kills_lose_nothing_that_was_acknowledged(
     assert result["kills"] >= kills and result["acknowledged"] and result["cut_short"]
 
 
-def test_a_second_writer_into_a_folder_is_refused(
-    index: DocumentIndex, documents: Documents, monkeypatch: Patch
-) -> None:
+def test_a_second_writer_of_a_folder_is_refused(index: DocumentIndex, documents: Documents, monkeypatch: Patch) -> None:
     monkeypatch.setattr(files, "LONGEST_WAIT_SECONDS", 0.05)
     changed = [replace(documents[0], title="Changed")]
     with FolderLock(Path(index.path), "an update"):

@@ -24,12 +24,7 @@ def test_names_and_counts() -> None:
     assert "<td>x | &lt;b&gt;y&lt;/b&gt; *z*</td>" in page and markdown("abcdef*", 4) == "abc…"
     # As one file system and another write the folder of a class.
     assert class_name("e\u0301tude") == class_name("\u00e9tude") == "\u00e9tude"
-    names = {
-        " comp.\n graphics\t": "comp. graphics",
-        "<b>a</b> | \u200b": "<b>a</b> | \u200b",
-        7: "7",
-        "a\ud800": "a?",
-    }
+    names = {" comp.\n graphics\t": "comp. graphics", "<b>a</b> | \u200b": "<b>a</b> | \u200b", 7: "7", "a\ud800": "a?"}
     assert {given: class_name(given) for given in names} == names
     assert [counted(count, "section") for count in (0, 1, 3000)] == ["0 sections", "1 section", "3,000 sections"]
     document = Document.from_markdown("Words.\n\n# Salt\n\nMore.\n\n# Air\n\nMore.")

@@ -163,12 +163,7 @@ def test_sentences_without_anything_in_common() -> None:
 def test_texts_and_vectors_both_find_what_belongs_together() -> None:
     about = {
         "rice": ["Rice is steamed with koji.", "The steamed rice cools.", "Koji grows on rice.", "Steam the rice."],
-        "tides": [
-            "Tides rise at the barrier.",
-            "The barrier closes at high tides.",
-            "A tide falls.",
-            "Barrier gates.",
-        ],
+        "tides": ["Tides rise at the barrier.", "The barrier closes at high tides.", "A tide falls.", "Barrier gates."],
     }
     words = subtopic_finder("words", "en")
     first, second = (words.features(texts) for texts in about.values())
@@ -287,9 +282,7 @@ def finder(encoder: DocumentEncoder) -> AdaptiveSubtopics:
     return AdaptiveSubtopics(encoder)
 
 
-def test_a_sentence_is_in_the_subtopic_that_it_belongs_to_most(
-    finder: AdaptiveSubtopics, encoder: DocumentEncoder
-) -> None:
+def test_a_sentence_is_in_the_subtopic_it_belongs_to_most(finder: AdaptiveSubtopics, encoder: DocumentEncoder) -> None:
     first, second = finder.features(RICE), finder.features(TIDES)
     assigned = finder.assignments(first, second, cluster_size=2)
     assert assigned.shape == (7, 4)

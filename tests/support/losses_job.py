@@ -158,10 +158,7 @@ CASES: dict[str, Case] = {
     "contrast, candidates of one": _contrast(CONTRAST, (4, 0), ([[0, -1], [3, 2]], [[-1, -1]])),
     **{
         f"sub-documents, {name}": _dealt(loss, 2, _rows(7), _rows(7, seed=1), GROUPS)
-        for name, loss in (
-            ("both", InfoNCELoss("dot", 3.0, "both")),
-            ("one", InfoNCELoss("cosine", 0.2)),
-        )
+        for name, loss in (("both", InfoNCELoss("dot", 3.0, "both")), ("one", InfoNCELoss("cosine", 0.2)))
     },
     "subtopics, uneven": _clustered([1, 0, 0, 1, 1], 3),
     "subtopics, one label each": _clustered([1, 0, 0], 1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import cos, radians, sin
 
 _FONTS = {"F": "Times-Roman", "B": "Times-Bold", "I": "Times-Italic", "C": "Courier", "H": "Helvetica"}
 
@@ -25,7 +26,8 @@ class Words:
         text: in Latin 1.
         size: of the letters.
         font: ``F`` Times, ``B`` bold, ``I`` italic, ``C`` Courier, ``H`` Helvetica, ``U`` whose codes
-            have no meaning.
+            have no meaning; in Helvetica ``~`` is a hyphen that breaks no line (U+2011).
+        turned: degrees against the clock.
     """
 
     left: float
@@ -33,6 +35,7 @@ class Words:
     text: str
     size: float = 10.0
     font: str = "F"
+    turned: float = 0.0
 
 
 def paragraph(left: float, top: float, lines: Sequence[str], leading: float = 12.0, size: float = 10.0) -> list[Words]:
@@ -72,6 +75,8 @@ def write_pdf(
         key: add(f"<< /Type /Font /Subtype /Type1 /BaseFont /{name} /Encoding /WinAnsiEncoding >>".encode("ascii"))
         for key, name in _FONTS.items()
     }
+    other = b"/Encoding << /BaseEncoding /WinAnsiEncoding /Differences [126 /uni2011] >>"
+    objects[fonts["H"] - 1] = objects[fonts["H"] - 1].replace(b"/Encoding /WinAnsiEncoding", other)
     # Codes for private use, as files have whose fonts keep nothing but drawings of letters.
     meanings = add_stream(
         "", b"1 begincodespacerange <00> <ff> endcodespacerange 1 beginbfrange <21> <7e> <e021> endbfrange"
@@ -79,13 +84,13 @@ def write_pdf(
     fonts["U"] = add(f"<< /Type /Font /Subtype /Type1 /BaseFont /Drawn /ToUnicode {meanings} 0 R >>".encode("ascii"))
     names = " ".join(f"/{key} {number} 0 R" for key, number in fonts.items())
     picture = add_stream(
-        "/Type /XObject /Subtype /Image /Width 2 /Height 2 /ColorSpace /DeviceGray /BitsPerComponent 8",
-        b"\0\xff\xff\0",
+        "/Type /XObject /Subtype /Image /Width 2 /Height 2 /ColorSpace /DeviceGray /BitsPerComponent 8", b"\0\xff\xff\0"
     )
     kids = []
     for number, page in enumerate(pages):
         parts = [
-            f"BT /{words.font} {words.size} Tf {words.left} {words.base} Td ({_escaped(words.text)}) Tj ET"
+            f"BT /{words.font} {words.size} Tf {(turn := cos(radians(words.turned)))} {sin(radians(words.turned))} "
+            f"{-sin(radians(words.turned))} {turn} {words.left} {words.base} Tm ({_escaped(words.text)}) Tj ET"
             for words in page
         ]
         if number in pictures:

@@ -111,9 +111,7 @@ def rates(steps: int, **settings: Any) -> list[float]:
         (2, 4, [0, 0.25]),
     ],
 )
-def test_the_learning_rate_rises_over_the_warm_up_and_comes_down(
-    steps: int, warmup: float, expected: list[float]
-) -> None:
+def test_the_learning_rate_rises_over_warm_up_and_comes_down(steps: int, warmup: float, expected: list[float]) -> None:
     assert rates(steps, lr_scheduler_type="linear", warmup_steps=warmup) == pytest.approx(expected)
 
 

@@ -393,9 +393,7 @@ def test_manifests_that_were_changed(encode: Encode, out: Path, change: Any, nam
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
-def test_overwriting_with_input_that_cannot_be_read(
-    encode: Encode, out: Path, tmp_path: Path, is_finished: bool
-) -> None:
+def test_overwriting_with_unreadable_input(encode: Encode, out: Path, tmp_path: Path, is_finished: bool) -> None:
     encode(made_up(20))
     before = contents(out) if is_finished else interrupt(out)
     for documents in (read_documents(tmp_path / "typo.jsonl"), [], [5]):

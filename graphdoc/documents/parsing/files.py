@@ -95,9 +95,7 @@ def _parser(module: str, function: str) -> Any:
 def unknown_type(path: Path) -> DocumentError:
     """The error for a file whose suffix says nothing."""
     suffix = "".join(path.suffixes[-2:]) if path.name.lower().endswith(".gz") else path.suffix
-    return DocumentError(
-        f"its type {suffix or '(no suffix)'} is unknown; known: {KNOWN_SUFFIXES}; rename or convert it"
-    )
+    return DocumentError(f"its type {suffix or '(no suffix)'} is unknown; known: {KNOWN_SUFFIXES}; convert it")
 
 
 def parse_text(text: str, kind: str) -> ParsedDocument:

@@ -34,7 +34,7 @@ _NEVER_COMPRESSED = frozenset({"pdf", "docx", "odt", "pptx", "epub", "parquet"})
 KNOWN_SUFFIXES = " ".join(_KINDS) + " (text formats also with .gz)"
 
 _DECLARED = re.compile(
-    rb"""(?:<\?xml[^>]*?encoding\s*=\s*|<meta[^>]*?charset\s*=\s*)["']?\s*([A-Za-z0-9._:-]+)""", re.I
+    rb"""(?:<\?xml[^>]{0,999}?encoding\s*=\s*|<meta[^>]{0,999}?charset\s*=\s*)["']?\s*([A-Za-z0-9._:-]+)""", re.I
 )
 # Names that Python does not know, and those that browsers take for larger encodings, as most pages mean them.
 _AS_BROWSERS = {
@@ -54,8 +54,13 @@ _BY_LANGUAGE = {
     **{"ar": "cp1256", "fa": "cp1256", "he": "cp1255", "el": "cp1253", "tr": "cp1254"},
 }
 _LANGUAGE = re.compile(rb"""<html\b[^>]*?\slang\s*=\s*["']?([a-z]{2})\b(?!-(?:hant|tw|hk))""", re.IGNORECASE)
-_HEAD_END = re.compile(rb"</head|<body", re.IGNORECASE)
-_LONGEST_HEAD = 500_000
+# Comments and scripts, in which neither ends a head nor declares, and what ends it.
+_HEAD = re.compile(
+    _DECLARED.pattern + rb"|<!--(?:.*?-->|.*)|<(?:script|style)\b(?:.*?</s|.*)|"
+    rb"(?P<end></head|<(?:body|article|center|div|h[1-6]|li|main|p|pre|section|table|ul)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+_LONGEST_HEAD, _ANYWHERE = 500_000, 2_048
 _OTHER_KINDS = {"{\\rtf": "rtf", "%PDF-": "pdf", "%!PS-": "PostScript"}
 # A letter of UTF-8 read as Windows 1252, or a capital within a word.
 _MISREAD = re.compile(r"[ÂÃÄÅ][^\sA-Za-zÀ-ÿ]|(?<=[^\W\d_])[À-ÖØ-ÞŒŠŽŸ](?=[a-zß-ÿœšž])")
@@ -150,9 +155,7 @@ def lines_of(stream: IO[bytes]) -> Iterator[bytes]:
         if not line:
             return
         if len(line) > largest:
-            raise DocumentError(
-                f"its line {number:,} unpacks to more than {largest:,} bytes, as no text does; it is not read"
-            )
+            raise DocumentError(f"its line {number:,} unpacks to more than {largest:,} bytes, as no text does")
         empty = empty + 1 if line.isspace() else 0
         if empty > _MOST_EMPTY_LINES:
             raise DocumentError(f"more than {empty - 1:,} empty lines follow line {number - empty:,}; delete them")
@@ -208,8 +211,8 @@ def decoding_error(error: UnicodeError, encoding: str, offset: int = 0) -> Docum
     else:
         reason = " ".join(str(error).split())
     return DocumentError(
-        f"it is not {encoding} text ({reason}); give its encoding, for example --encoding latin-1, or "
-        "corpus.encoding=latin-1 for training"
+        f"it is not {encoding} text ({reason}); give its encoding, for example --encoding cp1252, or "
+        "corpus.encoding=cp1252 for training"
     )
 
 
@@ -227,11 +230,10 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
     try:
         text = content.decode(encoding)
     except UnicodeError as error:
-        head = _HEAD_END.search(content, 0, _LONGEST_HEAD)
-        end = max(2_048, head.start() if head else 0) if kind in ("html", "xml") else 0
-        declared = _DECLARED.search(content, 0, end)
+        _refuse_wide_encodings(content[:_SAMPLE].decode("latin-1"), encoding)
+        declared = _declared_encoding(content) if kind in ("html", "xml") else None
         if declared is not None:
-            label = declared[1].decode("ascii").lower()
+            label = declared.decode("ascii").lower()
             # What declares UTF-16 and can be read without it is not UTF-16.
             if not label.startswith(("utf-16", "utf-32")) and (found := decode_declared(content, label)) is not None:
                 return found
@@ -248,6 +250,16 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
     # The escapes of ISO 2022, all of it ASCII.
     name = "iso2022_kr" if "\x1b$)C" in text else "iso2022_jp_2"
     return (decode_declared(content, name) or text) if "\x1b$" in text else text
+
+
+def _declared_encoding(content: bytes) -> bytes | None:
+    """The encoding that a page or XML says it has, wherever in its head."""
+    for found in _HEAD.finditer(content, 0, _LONGEST_HEAD):
+        if found["end"] and found.start() > _ANYWHERE:
+            break
+        if found[1]:
+            return found[1]
+    return None
 
 
 def nearly_utf_8(content: bytes, warnings: list[str]) -> str | None:

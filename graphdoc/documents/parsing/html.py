@@ -33,7 +33,7 @@ _NOT_SHOWN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORE
 # rustdoc's "Expand description", and its links to the source with the version beside them.
 _HIDDEN_CLASSES = names("hideme out-of-band rightside")
 # Whole pages are marked with aria-hidden while a dialog is open; icons and second forms of formulas stand inline.
-_INLINE = names("a abbr b em i small span strong sub sup")
+_INLINE = names("a abbr b em i nobr small span strong sub sup")
 # Anchors that mdBook, Sphinx, rustdoc, MkDocs, Docusaurus and GitHub put beside what they lead to.
 _SIGNS = frozenset({"", "#", "§", "¶", "🔗", "◆", "⚓", "∞", "↩", "↩\ufe0e"})
 _PERMALINK_WORDS = frozenset(
@@ -280,8 +280,8 @@ def _length(root: _Element, dropped: frozenset[str]) -> int:
 _NO_TEXT = names("head script style noscript template svg")
 _AMP = names("amp-ad amp-consent amp-embed amp-sidebar amp-social-share amp-sticky-ad amp-user-notification")
 HTML = Vocabulary(
-    # How a word is read aloud stands above it.
-    dropped=_NO_TEXT | _MARKS | _AMP | names("rt rp rtc"),
+    # How a word is read aloud stands above it; annotations say a formula once more.
+    dropped=_NO_TEXT | _MARKS | _AMP | names("rt rp rtc annotation annotation-xml"),
     blocks=names(
         "address article aside blockquote body caption center details dialog dir div dl fieldset figcaption "
         "figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend main menu ol p pre search section "

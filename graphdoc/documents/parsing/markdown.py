@@ -26,11 +26,13 @@ _DEEPEST = 100
 # The time that brackets without an end take grows with the depth in which they are looked for.
 _DEEPEST_BRACKETS = 20
 _FRONT_MATTER = re.compile(r"\n*+---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_TOML_FRONT_MATTER = re.compile(r"\n*+\+\+\+[ \t]*\n(.*?)\n\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL)
+_TOML_FRONT_MATTER = re.compile(r"\n*+\+\+\+[ \t]*(\n(?:.*?\n)??)\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL)
 _PANDOC_TITLE = re.compile(r"% (?P<title>.+)\n(?:% (?P<author>.*)\n)?(?:% (?P<date>.*)\n)?[ \t]*\n")
 _ENTRY = re.compile(r"(?P<name>[A-Za-z_][\w.-]*(?: [\w.-]+)*)[ \t]*:(?:[ \t]+(?P<value>.*))?")
 # What MyST puts before a heading to refer to it.
 _TARGET = re.compile(r"\([\w :.-]+\)=")
+# Names and classes of a heading, such as {#tides .wide}.
+_ATTRIBUTES = re.compile(r"(?<=\S)[ \t]*\{(?:[#.:][^{}\n]{0,200}|-)\}$")
 _LONGEST_FRONT_MATTER = 65_536
 _NAME = re.compile(r"</?([A-Za-z][\w-]*)")
 _OPENING = re.compile(r"<([A-Za-z][\w-]*)(?![\w-])[^<>]*>")
@@ -166,7 +168,7 @@ class _Writer:
                 case "heading_close" if token.level == 0:
                     heading_level = 0
                 case "inline" if heading_level:
-                    heading = _inline_text(token.children or ()).strip()
+                    heading = _ATTRIBUTES.sub("", _inline_text(token.children or ()).strip())
                     if heading:
                         outline.start_section(heading, heading_level)
                     else:
@@ -334,7 +336,7 @@ def _pieces(cells: list[Any], dropped: Counter[str]) -> Iterator[str]:
     for cell in cells:
         if not isinstance(cell, Mapping):
             continue
-        source = cell.get("source", cell.get("input", ""))
+        source = cell.get("source") or cell.get("input") or ""
         source = "".join(map(str, source)) if isinstance(source, list) else str(source)
         match cell.get("cell_type"):
             case "markdown":
@@ -342,6 +344,8 @@ def _pieces(cells: list[Any], dropped: Counter[str]) -> Iterator[str]:
             case "heading":
                 level = cell.get("level", 1)
                 yield f"{'#' * (level if isinstance(level, int) and 1 <= level <= 6 else 1)} {source}"
+            case "raw" if cell is cells[0] and _FRONT_MATTER.match(f"{source}\n"):
+                yield source
             case _ if source.strip():
                 # A fence longer than any inside keeps the code together.
                 longest = max((len(fence) for fence in _FENCES.findall(source)), default=2)

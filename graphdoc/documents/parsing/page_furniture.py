@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
 _EPUB_TYPE = "{http://www.idpf.org/2007/ops}type"
-_NOTES = names(
-    "note notes footnote footnotes endnote endnotes rearnote rearnotes doc-footnote doc-endnote doc-endnotes"
-)
+_NOTE = names("note notes footnote footnotes endnote endnotes rearnote rearnotes doc-footnote doc-endnote doc-endnotes")
 # Furniture gets these names; it is left out and counted under them.
 FURNITURE = names("nav toc popup skip source-link interface logo comments box page-header page-footer page-aside")
 _CONTENT = names("html body main article")
@@ -136,7 +134,7 @@ def mark_furniture(page: PageElements, title: str, *, is_post: bool = False) -> 
 def is_note(element: _Element) -> bool:
     """Whether an element is a footnote of a book or an endnote, wherever it stands."""
     kinds = f"{element.get('epub:type', '')} {element.get(_EPUB_TYPE, '')} {element.get('role', '')}".lower().split()
-    return not _NOTES.isdisjoint(kinds)
+    return not _NOTE.isdisjoint(kinds)
 
 
 def _kind_of(page: PageElements, element: _Element, name: str, in_content: bool, title: str) -> str:

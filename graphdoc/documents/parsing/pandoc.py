@@ -33,6 +33,10 @@ _INCLUDES = {
     "asciidoc": re.compile(r"^include::(\S+?)\[[^\]\n]*\][ \t]*$", re.MULTILINE),
     "typst": re.compile(r'^[ \t]*#(?:include|import)[ \t]+"([^"\n]*)"[^\n]*$', re.MULTILINE),
 }
+# The code page of RTF that is not Windows 1252; its bytes, after a letter of Unicode that they stand for elsewhere.
+_CODE_PAGE, _LONGEST_HEAD = re.compile(r"\\ansicpg(?!1252)(\d+)"), 2_000
+_ESCAPED = re.compile(r"(\\u-?\d+ ?)?((?:\\'[0-9A-Fa-f]{2})+)")
+_QUESTION_MARK, _OTHER_SUBSTITUTES = re.compile(r"(\\u-?\d+) ?\?"), re.compile(r"\\uc(?!1\b)\d")
 _MESSAGE = re.compile(r"^\[(INFO|WARNING)\] (.*(?:\n(?!\[).*)*)", re.MULTILINE)
 _SKIPPED = re.compile(r"Skipped '(.{1,10000})' at line (\d+) column \d+", re.DOTALL)
 _BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
@@ -90,6 +94,7 @@ def parse_with_pandoc(text: str, kind: str) -> ParsedDocument:
     bibliographies are left out.
     """
     warnings: list[str] = []
+    text = _in_unicode(text) if kind == "rtf" else text
     if kind in _INCLUDES:
         warnings += [f"{found[1]} was not included" for found in _INCLUDES[kind].finditer(text)]
         text = _INCLUDES[kind].sub("", text)
@@ -116,6 +121,23 @@ def parse_with_pandoc(text: str, kind: str) -> ParsedDocument:
         metadata["warnings"] = list(dict.fromkeys(warnings))
     title = joined_lines(title) if isinstance(title, str) else ""
     return ParsedDocument(parsed.sections, title or parsed.title, metadata | dropped_metadata(writer.dropped))
+
+
+def _in_unicode(text: str) -> str:
+    """RTF whose letters beyond ASCII are numbers of Unicode, as far as pandoc would lose or garble them."""
+    if not _OTHER_SUBSTITUTES.search(text):
+        # With the question mark that stands for the letter elsewhere, pandoc would leave out what follows it.
+        text = _QUESTION_MARK.sub(r"{\\uc0\1 }", text)
+    page = _CODE_PAGE.search(text, 0, _LONGEST_HEAD)
+
+    def written(found: re.Match[str]) -> str:
+        letters = bytes.fromhex(found[2].replace("\\'", "")).decode(f"cp{page[1] if page else 1252}")
+        return found[0] if found[1] else "{\\uc0" + "".join(f"\\u{ord(letter)} " for letter in letters) + "}"
+
+    try:
+        return _ESCAPED.sub(written, _CODE_PAGE.sub(r"\\ansicpg1252", text, count=1)) if page else text
+    except (UnicodeError, LookupError):
+        return text
 
 
 def _read_latex(text: str, deadline: float) -> tuple[bytes, str, Counter[str]]:

@@ -314,9 +314,7 @@ def _capital(lines: list[str]) -> list[_Heading]:
 
 def _is_rare(lines: list[str], headings: list[_Heading]) -> bool:
     """Whether capitals are the exception; in a text of capitals they say nothing."""
-    letters = Counter(
-        "upper" if character.isupper() else "lower" for line in lines for character in line if character.isalpha()
-    )
+    letters = Counter("upper" if letter.isupper() else "lower" for letter in "".join(lines) if letter.isalpha())
     filled = sum(bool(line.strip()) for line in lines)
     return letters["upper"] < 0.5 * letters.total() and 2 * len(headings) <= filled
 

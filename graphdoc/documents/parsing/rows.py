@@ -75,13 +75,8 @@ def document_parts(row: Mapping[str, Any], id: str | None, columns: Columns) -> 
     title = row.get(columns.title)
     if not is_missing(title) and not isinstance(title, str | int | float):
         raise DocumentError(f"its title is {described(title)}; give a string")
-    return {
-        "id": id or own_id,
-        "sections": sections,
-        "title": "" if is_missing(title) else str(title),
-        "label": row.get(columns.label),
-        "metadata": metadata,
-    }
+    named = {"title": "" if is_missing(title) else str(title), "label": row.get(columns.label)}
+    return {"id": id or own_id, "sections": sections, **named, "metadata": metadata}
 
 
 def _id_column(row: Mapping[str, Any], columns: Columns) -> str:

@@ -40,9 +40,12 @@ _ADDRESS = re.compile(r"[<(\[]?(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1
 _LONGEST_VALUE = 2_000
 # What programs write where nobody gave a title.
 _NO_TITLE = re.compile(
-    r"(?:untitled|no ?name|unbenannt|sans titre|microsoft word - |(?:document|slide|page) ?\d*$)"
+    r"(?:untitled|no ?name|unbenannt|sans titre|\(anonymous\)|microsoft word - |(?:document|slide|page) ?\d*$)"
     r"|(?:powerpoint )?presentation ?\d*$|.*\.(?:dvi|tex|docx?|odt|indd|qxd|pptx?|rtf|ps|pdf)$",
     re.IGNORECASE,
+)
+_SAYS_NOTHING = re.compile(
+    r"(?:untitled|no ?name|unbenannt|sans titre|\(anonymous\)|document|slide|page)[\s\d.-]*", re.IGNORECASE
 )
 _LONGEST_TITLE = 120
 _NO_FIRST_LINE = re.compile(r"#!|\w+://|(?:copyright|dear|hello|hi|sehr geehrte|liebe|ch[eè]re?|estimad[oa])\b", re.I)
@@ -154,7 +157,7 @@ def titled(parsed: ParsedDocument, *, is_text: bool) -> ParsedDocument:
             and not _NO_FIRST_LINE.match(line)
         ):
             title = joined_lines(line)
-    return replace(parsed, title=title or parsed.title)
+    return replace(parsed, title=title or ("" if _SAYS_NOTHING.fullmatch(parsed.title) else parsed.title))
 
 
 def _name_of_all(sections: Sequence[Section], *, is_text: bool) -> str:

@@ -196,10 +196,8 @@ class ClashingIds:
         roots = {path: _split_pattern(path)[0] for path in paths if ids and is_folder_or_pattern(path)}
         names = {root: root.resolve().name for root in roots.values()}
         common = Counter(name for name, _ in {(root.resolve().name, root.resolve()) for root in names})
-        unique = {name for name, count in common.items() if count == 1 and name}
-        return cls(
-            ids, {path: names[root] if names[root] in unique else root.as_posix() for path, root in roots.items()}
-        )
+        own = {name for name, count in common.items() if count == 1 and name}
+        return cls(ids, {path: names[root] if names[root] in own else root.as_posix() for path, root in roots.items()})
 
     def of_file(self, path: Path) -> str:
         """The id of a file that is named itself."""

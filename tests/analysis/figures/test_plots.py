@@ -221,9 +221,7 @@ def test_every_document_is_drawn_in_every_panel_of_a_projection(tmp_path: Path) 
 def mutual(encoder: DocumentEncoder, *parts: int) -> MutualComparison:
     documents = [
         Document(
-            f"d{n}",
-            tuple(Section(f"Words of number {m} in {n}.", f"Part {n}.{m}") for m in range(count)),
-            f"Title {n}",
+            f"d{n}", tuple(Section(f"Words of number {m} in {n}.", f"Part {n}.{m}") for m in range(count)), f"Title {n}"
         )
         for n, count in enumerate(parts, start=1)
     ]

@@ -143,6 +143,9 @@ def test_latex(tmp_path: Path) -> None:
         ("tides.adoc", ASCIIDOC,
          [("", "Opening of GraphDoc with bold. See Shore.\n\nA note."), ("Shore", "one\ntwo\n\nA\tB\n\ncode")],
          {"author": ("Ann Lee",), "name": "GraphDoc"}),
+        ("tides.rtf", r"{\rtf1\ansi\ansicpg1251{\info{\title Tides}}\'cf\'f0\'e8 \u1084\'ec\u1080?\u1088?. K\u228?se.}",
+         [("", "При мир. Käse.")], {}),
+        ("tides.rtf", r"{\rtf1{\info{\title Tides}}\uc0 x\u229 ?y}", [("", "xå?y")], {}),
         ("tides.rtf", RTF, [("Shore", "Text with emphasis café.\n\nA note.\n\nA\tB\n\nlast")], {"author": "Ann"}),
     ],
 )  # fmt: skip

@@ -23,9 +23,7 @@ _USUAL_SIZE = 10.0
 _DEEPEST = 500
 # Text that was deleted, or moved away, while changes were tracked; what programs do not show; Word's second version;
 # how a word is read aloud, above it.
-_SKIPPED = names(
-    "del moveFrom instrText delText Fallback pPr rPr tblPr trPr tcPr sectPr tblGrid proofErr bookmarkStart rt"
-)
+_SKIPPED = names("del moveFrom instrText delText Fallback pPr rPr tblPr trPr tcPr sectPr tblGrid rt")
 _CODE = names("sourcecode code preformatted htmlpreformatted plaintext verbatim")
 _MOST_STYLES = 30
 
@@ -78,9 +76,7 @@ class _Reader:
         parts = {kind: target for kind, target in links.values()}
         self._styles, self._default_style, self._default_size = _styles(archive, parts.get("styles", ""))
         self._chains: dict[str, _Style] = {}
-        self._notes = {
-            kind: _notes(archive, parts.get(kind, ""), kind.removesuffix("s")) for kind in ("footnotes", "endnotes")
-        }
+        self._notes = {kind: _notes(archive, parts.get(kind, ""), kind[:-1]) for kind in ("footnotes", "endnotes")}
         for kind, target in set(links.values()):
             if kind in ("header", "footer", "comments") and target in archive:
                 tree = archive.tree(target)
@@ -107,6 +103,8 @@ class _Reader:
                 self._table(child, depth)
             elif name == "sdt" and _is_contents(child):
                 self.dropped["table of contents"] += 1
+            elif name == "altChunk":
+                self.dropped["embedded document"] += 1
             elif name not in _SKIPPED:
                 self.read(child, depth + 1)
 
@@ -189,6 +187,10 @@ class _Reader:
                 collected.boxes.append(child)
             elif name == "docPr":
                 self._add(collected, child.get("descr") or "", look)
+            elif name == "rt":
+                self.dropped["rt"] += 1
+            elif name == "instrText" and (child.text or "").split()[:1] == ["EQ"]:
+                self.dropped["formula in a field"] += 1
             elif name not in _SKIPPED:
                 waiting.extend((inner, look) for inner in reversed(list(child.iterchildren("*"))))
         return collected

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
+from html import unescape
 
 from ....errors import DocumentError
 from ...section import clean_text
@@ -15,13 +17,15 @@ from .archive import Archive, resolved
 
 _CONTAINER = "META-INF/container.xml"
 _PAGES = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"})
+_LINK = re.compile(r"""<a\b[^<>]*\shref\s*=\s*["']([^"'#]+)""")
 _FONTS_ONLY = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 
 
 def parse_epub(content: bytes) -> ParsedDocument:
     """Parse an EPUB file; its authors are kept as ``creator``.
 
-    Pages that only list the contents, and chapters named again, are left out and counted.
+    Pages that only list the contents, chapters named again, and pages outside of the book's order to which none of its
+    chapters links are left out and counted.
     """
     archive = Archive(content, "EPUB")
     _refuse_locked(archive)
@@ -42,6 +46,7 @@ def parse_epub(content: bytes) -> ParsedDocument:
     dropped: Counter[str] = Counter()
     missing = 0
     read: set[str] = set()
+    linked: set[str] = set()
     for entry in tree.iter("{*}itemref"):
         item = items.get(entry.get("idref", ""))
         if item is None or item.get("media-type", "") not in _PAGES:
@@ -55,7 +60,17 @@ def parse_epub(content: bytes) -> ParsedDocument:
             dropped["repeated chapter"] += 1
         else:
             read.add(name)
-            _write_chapter(outline, archive.read(name), title, dropped)
+            linked |= _write_chapter(outline, archive.read(name), name, title, dropped)
+    # Notes may stand in files outside of the order of the book.
+    for item in items.values():
+        name = resolved(folder, item.get("href", ""))
+        is_page = item.get("media-type", "") in _PAGES and "nav" not in item.get("properties", "").split()
+        if is_page and name in archive and name not in read:
+            read.add(name)
+            if name in linked:
+                _write_chapter(outline, archive.read(name), name, title, dropped)
+            else:
+                dropped["page outside the book's order"] += 1
     parsed = outline.finish(opening_title=not title)
     warnings = [f"{missing} of its chapters are missing from the archive"] if missing else []
     book = parsed_document(parsed.sections, title, dropped, warnings, heading=parsed.title)
@@ -64,7 +79,8 @@ def parse_epub(content: bytes) -> ParsedDocument:
     return replace(book, metadata={**book.metadata, **names})
 
 
-def _write_chapter(outline: Outline, content: bytes, title: str, dropped: Counter[str]) -> None:
+def _write_chapter(outline: Outline, content: bytes, name: str, title: str, dropped: Counter[str]) -> set[str]:
+    """Write a chapter; gives the names of the parts that it links to."""
     text = clean_text(decode(content, "utf-8", "html"))
     chapter = parse_html(text, is_page=False)
     dropped.update(chapter.metadata.get("dropped_elements", {}))
@@ -78,6 +94,7 @@ def _write_chapter(outline: Outline, content: bytes, title: str, dropped: Counte
             outline.start_section(section.heading, section.level)
         outline.separate(Break.PARAGRAPH)
         outline.write(section.text)
+    return {resolved(name.rpartition("/")[0], unescape(link)) for link in _LINK.findall(text)}
 
 
 def _refuse_locked(archive: Archive) -> None:

@@ -34,7 +34,8 @@ _HEAD_WORDS = {
     "from": "from von de da van från fra от 发件人 差出人",
     "subject": "subject betreff objet asunto oggetto onderwerp ämne emne assunto тема 主题 件名",
     "date": "date sent datum gesendet envoyé fecha enviado data inviato verzonden skickat sendt дата 日期 日時",
-    "other": "to an à para a aan till til cc kopie copia message reply-to organization кому 收件人 宛先",
+    "other": "to an à para a aan till til cc kopie copia message message-id in-reply-to references content-type "
+    "content-transfer-encoding mime-version reply-to organization кому 收件人 宛先",
 }
 _HEAD_NAMES = {word: name for name, words in _HEAD_WORDS.items() for word in words.split()}
 _SEPARATOR = re.compile(
@@ -118,6 +119,10 @@ def _read(part: Any, content: _Content, *, is_whole: bool = False) -> None:
     is_shown = kind.startswith("multipart/") or (kind in _TEXTS and (is_whole or not part.is_attachment()))
     if kind == "message/rfc822" or name.lower().endswith(".eml"):
         mails = part.get_payload() if part.is_multipart() else [_message(part.get_payload(decode=True) or b"")]
+        if "base64" in str(part.get("Content-Transfer-Encoding", "")) and not mails[0].keys():
+            # Against the rules, some servers pack whole mails.
+            packed = _NO_BASE64.sub(b"", str(mails[0].get_payload()).encode("ascii", "ignore"))
+            mails = [_message(binascii.a2b_base64(packed[: len(packed) // 4 * 4]))]
         for mail in mails:
             _read_inner(mail, content)
     elif kind == "multipart/alternative" and part.is_multipart():
@@ -157,10 +162,12 @@ def _with_pasted(section: Section) -> list[Section]:
     number = 0
     while number < len(lines):
         start, head = number, dict[str, str]()
-        while number < len(lines) and (found := _HEAD_LINE.fullmatch(lines[number])):
-            if found[1].lower() not in _HEAD_NAMES:
+        while number < len(lines):
+            found = _HEAD_LINE.fullmatch(lines[number])
+            if found is not None and (name := _HEAD_NAMES.get(found[1].lower())):
+                head[name] = found[2]
+            elif not (head and lines[number][:1] in " \t" and lines[number].strip()):
                 break
-            head[_HEAD_NAMES[found[1].lower()]] = found[2]
             number += 1
         if number - start >= _FEWEST_HEAD_LINES and {"from", "subject"} <= head.keys():
             while kept[-1] and _SEPARATOR.fullmatch(kept[-1][-1]):

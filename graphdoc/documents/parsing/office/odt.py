@@ -20,6 +20,7 @@ _USUAL_SIZE = 12.0
 _INDEXES = names(
     "table-of-content illustration-index table-index object-index user-index alphabetical-index bibliography"
 )
+_LEFT_OUT = {"annotation": "comment", "hidden-text": "hidden", "ruby-text": "rt"}
 _SKIPPED = names("tracked-changes forms sequence-decls variable-decls user-field-decls event-listeners note-citation")
 _CODE = names("preformattedtext sourcecode preformatted")
 
@@ -119,9 +120,8 @@ class _Reader:
         def add(text: str | None, look: _Style) -> None:
             if text:
                 # White space counts as in HTML; other spaces are elements.
-                shown = " ".join(text.split())
-                shown = f"{' ' * text[:1].isspace()}{shown}{' ' * text[-1:].isspace()}" if shown else " "
-                parts.append(shown)
+                inner = " ".join(text.split())
+                parts.append(f"{' ' * text[:1].isspace()}{inner}{' ' * text[-1:].isspace()}" if inner else " ")
                 letters = len("".join(text.split()))
                 if letters:
                     counts[look.get("strong", False), look["size"]] += letters
@@ -140,14 +140,12 @@ class _Reader:
                 body = next(child.iterchildren("{*}note-body"), None)
                 if body is not None:
                     notes.append(self._text(body, depth))
-            elif name in ("annotation", "annotation-end"):
-                self.dropped["comment"] += name == "annotation"
+            elif name in _LEFT_OUT:
+                self.dropped[_LEFT_OUT[name]] += 1
             elif name == "text-box":
                 boxes.append(child)
             elif name in ("title", "desc"):
                 add(child.text, style)
-            elif name == "hidden-text":
-                self.dropped["hidden"] += 1
             elif name not in _SKIPPED:
                 look = self._look(_attribute(child, "style-name"), style) if name == "span" else style
                 if look.get("hidden"):
@@ -226,6 +224,5 @@ def _title(archive: Archive) -> str:
         tree = xml_part(archive.read("meta.xml"), "meta.xml")
     except DocumentError:
         return ""
-    return joined_lines(
-        "".join(str(element.text or "") for element in tree.iter("{http://purl.org/dc/elements/1.1/}title"))
-    )
+    found = tree.iter("{http://purl.org/dc/elements/1.1/}title")
+    return joined_lines("".join(str(element.text or "") for element in found))

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 _ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _STRICT_ID = "{http://purl.oclc.org/ooxml/officeDocument/relationships}"
-_PARAGRAPHS = (
-    "{http://schemas.openxmlformats.org/drawingml/2006/main}p",
-    "{http://purl.oclc.org/ooxml/drawingml/main}p",
-)
+_LINES = ("{http://schemas.openxmlformats.org/drawingml/2006/main}p", "{http://purl.oclc.org/ooxml/drawingml/main}p")
 _TITLES = ("title", "ctrTitle")
 # Date, foot and number of a slide.
 _FURNITURE = {"dt": "date", "ftr": "running foot", "sldNum": "page number", "hdr": "running head", "sldImg": ""}
@@ -124,8 +121,8 @@ def _frame(
 
 def _paragraphs(element: _Element) -> Iterator[str]:
     texts: list[list[str]] = []
-    for part in element.iter(*_PARAGRAPHS, "{*}t", "{*}br", "{*}tab"):
-        if part.tag in _PARAGRAPHS:
+    for part in element.iter(*_LINES, "{*}t", "{*}br", "{*}tab"):
+        if part.tag in _LINES:
             texts.append([])
         elif texts:
             texts[-1].append((part.text or "") if local_name(part) == "t" else " ")

@@ -100,7 +100,10 @@ class BlockBuilder:
         if not 0 < distance <= limit:
             return False
         if _is_heading_like(before, self._size, self._bold) and len(block.lines) < 4:
-            return not (_is_numbered(line) and _is_numbered(before))
+            # A centred title and the first heading, at the margin, may look alike.
+            shifts = (before.left - line.left, before.right - line.right)
+            is_aside = shifts[0] > 2 * line.size and abs(sum(shifts)) > 4 * line.size
+            return not is_aside and not (_is_numbered(line) and _is_numbered(before))
         indent = line.left - before.left
         if block.kind in ("item", "note"):
             return indent > -0.5 * self._size or not _ended(before, line)
@@ -241,7 +244,7 @@ class TextJoiner:
                 following = joint + following
             parts.append(following)
             end = (end + following)[-_LONGEST_END:]
-        return " ".join("".join(parts).split()).replace("\u2011", "-")
+        return " ".join("".join(parts).split())
 
     def _joint(self, text: str, following: str) -> str | None:
         """What stands between the end of a text and the line that follows; None if a hyphen at the end goes."""

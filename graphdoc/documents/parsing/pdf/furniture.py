@@ -106,13 +106,8 @@ def _offset(page: int, row: Line) -> int | None:
 
 def _number_offsets(candidates: dict[int, list[Line]]) -> set[int]:
     """Distances between page and number that several pages share."""
-    counts = Counter(
-        offset
-        for page, rows in candidates.items()
-        for offset in {_offset(page, row) for row in rows}
-        if offset is not None
-    )
-    return {offset for offset, count in counts.items() if count >= _FEW_PAGES}
+    counts = Counter(found for page, rows in candidates.items() for found in {_offset(page, row) for row in rows})
+    return {offset for offset, count in counts.items() if offset is not None and count >= _FEW_PAGES}
 
 
 def _key(row: Line, size: float) -> tuple[str, int]:

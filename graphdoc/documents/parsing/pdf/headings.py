@@ -201,11 +201,8 @@ class HeadingFinder:
 
     def _misplaced(self, found: set[int]) -> set[int]:
         """Terms of lists and words of pictures among what looks like headings."""
-        loose = {
-            place
-            for place in found
-            if not self._blocks[place].first.style.tag.startswith("H") and place not in self._outline
-        }
+        tagged = {place for place in found if self._blocks[place].first.style.tag.startswith("H")}
+        loose = found - tagged - self._outline.keys()
         plain = {place for place in loose if not _NUMBER.match(self._texts[place])}
         terms = _hanging_terms(self._blocks, loose, self._size) | _scattered(self._blocks, loose, self._size)
         # The largest line of the first page is a title wherever it begins.
@@ -226,14 +223,8 @@ class HeadingFinder:
         # Small capitals are often capitals of a smaller size after a large first letter.
         capitals = most("capitals") or (len(letters) > 3 and all(letter.isupper() for letter in letters))
         size = max(piece.style.size for piece in loud) if capitals else block.first.size
-        return _Look(
-            round(size * 2) / 2,
-            most("bold"),
-            most("italic"),
-            capitals,
-            block.first.style.colour,
-            block.first.style.font,
-        )
+        style = block.first.style
+        return _Look(round(size * 2) / 2, most("bold"), most("italic"), capitals, style.colour, style.font)
 
     def _matched(self, outline: Sequence[tuple[int, str, int, float]]) -> dict[int, int]:
         places: dict[str, list[int]] = defaultdict(list)
@@ -255,9 +246,7 @@ class HeadingFinder:
             if fitting:
                 # Entries follow one another; on the same page the more prominent one is meant.
                 ahead = [place for place in fitting if place > last] or fitting
-                best = min(
-                    ahead, key=lambda place: (self._blocks[place].first.page != page, -self._looks[place].size, place)
-                )
+                best = min(ahead, key=lambda at: (self._blocks[at].first.page != page, -self._looks[at].size, at))
                 found[best] = level
                 last = best
         return found
@@ -281,11 +270,8 @@ class HeadingFinder:
         deep = _DEEP_NUMBER.match(text) and block.first.pieces[0].style.bold and not self._bold
         if _BOX.fullmatch(text) or (_is_formula(text) and not deep):
             return False
-        if (
-            (block.kind in ("code", "table", "note") and not deep)
-            or _CAPTION.match(text)
-            or block.first.style.tag in ("TD", "TH", "LI", "TOCI", "Code")
-        ):
+        is_inside = block.first.style.tag in ("TD", "TH", "LI", "TOCI", "Code")
+        if is_inside or (block.kind in ("code", "table", "note") and not deep) or _CAPTION.match(text):
             return False
         number = _NUMBER.match(text)
         bare = text[number.end() :] if number else text

@@ -239,9 +239,7 @@ def _rows(pieces: Sequence[Piece], page: int) -> list[Line]:
 
 def _is_beside(piece: Piece, members: Iterable[Piece]) -> bool:
     reach = 0.9 * piece.style.size
-    return any(
-        -reach < piece.left - other.right < reach or -reach < other.left - piece.right < reach for other in members
-    )
+    return any(-reach < piece.left - one.right < reach or -reach < one.left - piece.right < reach for one in members)
 
 
 def _segments(pieces: list[Piece]) -> list[Segment]:

@@ -133,17 +133,15 @@ _DEEPEST_OUTLINE, _LONGEST_OUTLINE = 12, 20_000
 # PDFium stops a string there and says nothing.
 _LONGEST_STRING = 32_767
 _INVISIBLE, _STROKED = 3, 2
+# Parts of a right angle from which on the boxes of letters overlap their spaces.
+_ASKEW = 0.2
 _WHITE = frozenset({0x9, 0xA, 0xD, 0x20, 0xA0, 0x2003, 0x2002, 0x2009, 0x200B})
-_REPLACED = {
-    0x2: "-",
-    0xAD: "-",
-    **{0xFB00 + place: text for place, text in enumerate(("ff", "fi", "fl", "ffi", "ffl", "st", "st"))},
-}
+_LIGATURES = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
+_REPLACED = {0x2: "-", 0xAD: "-", **{0xFB00 + place: text for place, text in enumerate(_LIGATURES)}}
 
 # Fonts of old TeX files have no names and no meanings for their codes; these are the T1 (Cork) encoding's.
-_CORK = {0x10: 0x201C, 0x11: 0x201D, 0x15: 0x2013, 0x16: 0x2014, 0x88: 0x2022} | {
-    0x1B + n: 0xFB00 + n for n in range(5)
-}
+_CORK = {0x10: 0x201C, 0x11: 0x201D, 0x15: 0x2013, 0x16: 0x2014, 0x88: 0x2022}
+_CORK |= {0x1B + number: 0xFB00 + number for number in range(5)}
 
 _ERRORS = {pdfium.FPDF_ERR_PASSWORD: "password", pdfium.FPDF_ERR_SECURITY: "security", pdfium.FPDF_ERR_FORMAT: "format"}
 
@@ -288,8 +286,8 @@ class _PageReader:
         # Widths of the characters of fonts without a name, by style.
         self._widths: dict[int, dict[str, float]] = {}
         self._numbers: dict[tuple[Any, ...], int] = {}
-        # By address of a text object: style, size, direction.
-        self._objects: dict[int, tuple[int, float, int]] = {}
+        # By address of a text object: style, size, direction, whether it lies between directions.
+        self._objects: dict[int, tuple[int, float, int, bool]] = {}
         self._fonts: dict[int, dict[str, Any]] = {}
 
     def read(self) -> None:
@@ -299,7 +297,7 @@ class _PageReader:
         characters: list[str] = []
         space = False
         start = end = left = base = height = 0.0
-        current = traits = (-1, 0.0, 0)
+        current = traits = (-1, 0.0, 0, False)
         last_object = run = 0
         nameless = is_leftward = False
         rising, tracking = 0, 0.0
@@ -358,7 +356,7 @@ class _PageReader:
                 or leftward != is_leftward
                 or abs(height - base) > _SAME_LINE * size
                 # Both letters of a ligature have its edges.
-                or (not -0.5 * size < gap < _PIECE_GAP * size and left != before)
+                or (not -(0.5 + traits[3]) * size < gap < _PIECE_GAP * size and left != before)
             ):
                 finish()
                 start, end, base, current, rising = left, right, height, traits, 0
@@ -369,7 +367,7 @@ class _PageReader:
             elif space and left != before:
                 # The box of a slanted letter reaches over the space before it.
                 pdfium.FPDFText_GetCharOrigin(self._text, place, x, y)
-                if (left if traits[2] else x.value) - end > _SPACE * size:
+                if traits[3] or (left if traits[2] else x.value) - end > _SPACE * size:
                     characters.append(" ")
             # Letters that are set apart have gaps that are no spaces.
             tracking = gap if characters and characters[-1] != " " else 0.0
@@ -383,13 +381,13 @@ class _PageReader:
             letters = [width for letter, width in widths.items() if letter.isalnum()]
             self.styles[number]["fixed"] = len(letters) > 4 and max(letters) - min(letters) < _EQUAL_WIDTHS
 
-    def _style(self, found: Any, place: int) -> tuple[int, float, int]:
+    def _style(self, found: Any, place: int) -> tuple[int, float, int, bool]:
         matrix = pdfium.FS_MATRIX()
         a, b, c, d = 1.0, 0.0, 0.0, 1.0
         if pdfium.FPDFText_GetMatrix(self._text, place, matrix):
             a, b, c, d = matrix.a, matrix.b, matrix.c, matrix.d
         size = pdfium.FPDFText_GetFontSize(self._text, place) * (math.hypot(c, d) or 1.0)
-        direction = round(math.degrees(math.atan2(b, a)) / 90) % 4 if (a or b) else 0
+        turned = math.degrees(math.atan2(b, a)) / 90 if (a or b) else 0.0
         font = pdfium.FPDFTextObj_GetFont(found)
         traits = self._font(font)
         mode = pdfium.FPDFTextObj_GetTextRenderMode(found)
@@ -407,7 +405,7 @@ class _PageReader:
             style["bold"] = style["bold"] or mode == _STROKED
             style["invisible"] = mode == _INVISIBLE
             self.styles.append(style)
-        return self._numbers[key], size, direction
+        return self._numbers[key], size, round(turned) % 4, abs(turned - round(turned)) > _ASKEW
 
     def _font(self, font: Any) -> dict[str, Any]:
         address = ctypes.cast(font, ctypes.c_void_p).value or 0

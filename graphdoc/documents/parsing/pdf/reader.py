@@ -31,7 +31,7 @@ def parse_pdf(content: bytes) -> ParsedDocument:
     _refuse_unreadable(unreadable, len(contents), warnings)
     contents = [(number, page | {"pieces": []} if number in unreadable else page) for number, page in contents]
     pages = [read_page(page, number) for number, page in contents]
-    _say_what_is_missing(pages, contents, warnings)
+    _say_missing(pages, contents, warnings)
     dropped = take_furniture(pages)
     lines: list[Line] = []
     for page in pages:
@@ -151,9 +151,7 @@ def _refuse_unreadable(unreadable: Sequence[int], count: int, warnings: list[str
     warnings.append(f"pages left out, whose fonts do not say which letters their signs are: {pages}; {fix}")
 
 
-def _say_what_is_missing(
-    pages: Sequence[Page], contents: Sequence[tuple[int, dict[str, Any]]], warnings: list[str]
-) -> None:
+def _say_missing(pages: Sequence[Page], contents: Sequence[tuple[int, dict[str, Any]]], warnings: list[str]) -> None:
     """Refuse a scan, and name pages that are pictures, strings that were cut, and characters that are unknown."""
     empty = [page for page in pages if not page.rows and not page.aside]
     pictures = [page.number + 1 for page in empty if page.pictures > _SCAN]

@@ -51,7 +51,8 @@ def test_odt() -> None:
         '<text:p text:style-name="P1">Tides</text:p>'
         "<text:table-of-content><text:index-body><text:p>High 1</text:p></text:index-body></text:table-of-content>"
         '<text:h text:outline-level="2">High <text:span>water</text:span></text:h>'
-        f"<text:p>The river{note} rises<text:s/>twice.</text:p>"
+        f"<text:p>The river{note} rises<text:s/><text:ruby><text:ruby-base>twice</text:ruby-base>"
+        "<text:ruby-text>tw-ice</text:ruby-text></text:ruby>.</text:p>"
         "<text:list><text:list-item><text:p>one</text:p></text:list-item>"
         "<text:list-item><text:p>two</text:p></text:list-item></text:list>"
         f"<table:table><table:table-row>{cells}</table:table-row></table:table>"
@@ -64,7 +65,7 @@ def test_odt() -> None:
         (2, "High water", "The river rises twice.\n\nA note.\n\none\ntwo\n\nGauge\t4.1"),
         (3, "Low water", TEXT),
     ]
-    assert parsed.metadata["dropped_elements"] == {"table of contents": 1}
+    assert parsed.metadata["dropped_elements"] == {"table of contents": 1, "rt": 1}
 
 
 def slide(*shapes: tuple[str, str]) -> str:
@@ -104,11 +105,8 @@ def test_pptx() -> None:
     }
     parsed = parse_pptx(archive(files | {f"ppt/slides/s{at}.xml": text for at, text in enumerate(slides)}))
     assert parsed.title == "Tides"
-    assert outline(parsed) == [
-        (1, "", "A talk"),
-        (1, "High water", "one\ntwo\n\nSay it slowly."),
-        (1, "Low water", TEXT),
-    ]
+    high = (1, "High water", "one\ntwo\n\nSay it slowly.")
+    assert outline(parsed) == [(1, "", "A talk"), high, (1, "Low water", TEXT)]
     assert parsed.metadata["dropped_elements"] == {"page number": 1, "running foot": 1}
 
 
@@ -117,7 +115,7 @@ def epub(chapters: dict[str, str], **more: str) -> bytes:
         f'<item id="{name}" href="{name}.xhtml" media-type="application/xhtml+xml" properties="{kind}"/>'
         for name, kind in ((name, "nav" if name == "n" else "") for name in chapters)
     )
-    spine = "".join(f'<itemref idref="{name}"/>' for name in chapters)
+    spine = "".join(f'<itemref idref="{name}"/>' for name in chapters if name not in ("outside", "unlinked"))
     package = (
         '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>'
         "<dc:title>Tides</dc:title><dc:creator>The keeper</dc:creator></metadata>"
@@ -135,13 +133,16 @@ def test_epub() -> None:
         "n": "<h1>Contents</h1><ol><li>High water</li></ol>",
         "a": f"<h1>High water</h1><p>{TEXT}</p><aside><h2>Spring</h2><p>More.</p></aside>",
         "b": "<p>Between.</p>",
-        "c": "<h2>Low water</h2><p>Less.</p><aside epub:type='footnote'><p>By a foot.</p></aside>",
+        "c": "<h2>Low water</h2><p>Less.</p><aside epub:type='footnote'><p>By a foot.</p></aside>"
+        "<a epub:type='noteref' href='./outside.xhtml#n1'>1</a>",
+        "outside": "<aside epub:type='footnote' id='n1'><p>By an inch.</p></aside>",
+        "unlinked": "<p>Cover.</p>",
     }
     parsed = parse_epub(epub(chapters))
     assert (parsed.title, parsed.metadata["creator"]) == ("Tides", "The keeper")
-    low = (2, "Low water", "Less.\n\nBy a foot.")
-    assert outline(parsed) == [(1, "High water", TEXT), (2, "Spring", "More."), (1, "", "Between."), low]
-    assert parsed.metadata["dropped_elements"]["nav"] == 1
+    low = [(2, "Low water", "Less.\n\nBy a foot.\n\n1"), (1, "", "By an inch.")]
+    assert outline(parsed) == [(1, "High water", TEXT), (2, "Spring", "More."), (1, "", "Between."), *low]
+    assert parsed.metadata["dropped_elements"] == {"nav": 1, "page outside the book's order": 1}
 
 
 def test_a_locked_book_says_so() -> None:
@@ -163,6 +164,8 @@ def test_notebook(tmp_path: Path) -> None:
     assert document.sections[0].text == f"{TEXT}\n\nprint('```')\n```\n# no heading"
     assert document.sections[1].path == ("High water",)
     assert document.metadata["dropped_elements"] == {"output": 1}
+    cells[0] = {"cell_type": "raw", "source": "---\ntitle: Ebb\n---"}
+    assert parse_notebook(json.dumps({"cells": cells})).title == "Ebb"
     for text in ("{", "[]", "{}", '{"cells": 3}'):
         with pytest.raises(DocumentError, match="notebook"):
             parse_notebook(text)

@@ -69,6 +69,9 @@ def test_sizes_weights_and_numbers_make_headings_of_levels() -> None:
     looks = (("A river in two moods", 20, "B"), (HIGH, 14, "B"), ("At body size", 10, "B"), ("Slanted", 10, "I"))
     parsed = read(column(*looks, (LOW, 14, "B"), ("Slanted again", 10, "I")))
     assert parsed.title == "A river in two moods"
+    # A title in the middle and a heading that looks alike are two.
+    middle = [Words(230, 790, "A river", 18, "B"), *column(*((HIGH, 18, "B"),) * 2, top=766)]
+    assert names(parse_pdf(write_pdf([middle], title="(anonymous)")))[:2] == ["A river", HIGH]
     # Wherever it begins.
     page = [Words(100, 790, "A river", 25, "B"), *column(*((HIGH, 17, "B"),) * 4, top=690)]
     assert read(page).title == "A river"
@@ -209,6 +212,16 @@ def test_a_paragraph_goes_on_over_pages_and_words_over_lines() -> None:
               "known thing, and well-known to all of the state-of-", "the-art."]  # fmt: skip
     text = body(read(paragraph(72, 760, broken * 3)))
     assert text.count("embankments hold; it is a well-known thing") == text.count("state-of-the-art") == 3
+
+
+def test_hyphens_that_break_no_line_and_words_that_lie_askew_are_whole() -> None:
+    lines = ["A well~known thing is a self~", "evident rule of the state~of~the~", "art."]
+    assert body(read([Words(72, 700 - 12 * at, text, 10, "H") for at, text in enumerate(lines)])).split() == [
+        *["A", "well-known", "thing", "is", "a", "self-evident", "rule", "of", "the", "state-of-the-art."]
+    ]
+    for turned in (20, 45, 60, -45):
+        words = [Words(100 + 20 * at, 400 - 30 * at, line, 10, "F", turned) for at, line in enumerate(LINES)]
+        assert body(read(words)).split() == TEXT.split()
 
 
 def test_notes_follow_their_paragraph_without_marks() -> None:
