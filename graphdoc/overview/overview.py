@@ -41,11 +41,8 @@ if TYPE_CHECKING:
 NEIGHBOURS = 10
 # Cosine of two vectors from which documents are called near-duplicates.
 DUPLICATES = 0.98
-PAIRS = 200
-OUTLIERS = 50
-WORDS_OF_A_GROUP = 8
-WORDS_OF_A_NAME = 3
-TYPICAL = 3
+PAIRS, OUTLIERS, WORDS_OF_A_GROUP = 200, 50, 8
+WORDS_OF_A_NAME, TYPICAL = 3, 3
 
 
 @dataclass(frozen=True)

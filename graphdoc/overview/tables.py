@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .overview import Overview
 
-FORMAT = "graphdoc.overview/1"
-_KEYWORDS = 16
+FORMAT, _KEYWORDS = "graphdoc.overview/1", 16
 
 COLUMNS = ["id", "title", "group", "group_name", "label", "date", "folder", "words", "x", "y"]
 COLUMNS += ["closeness", "nearest", "nearest_score"]

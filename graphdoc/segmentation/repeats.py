@@ -31,8 +31,7 @@ SectionSpan = tuple[int, int, int]
 
 # A passage is repeated from this number of documents on, and from this share of all.
 LEAST_DOCUMENTS = 3
-LEAST_SHARE = 0.01
-SHINGLE_WORDS = 5
+LEAST_SHARE, SHINGLE_WORDS = 0.01, 5
 # Share of its shingles that have to be in as many documents: a year or a name may differ, not a sentence of three.
 OF_A_PASSAGE = 0.8
 # Share of a document from which its repeated passages are its subject: versions of one text, a licence itself. A

@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 _BLANK_LINES = re.compile(r"\n[^\S\n]*\n\s*")
-_TEXTS_PER_CALL = 2_048
-_DRAFTS_PER_ROUND = 1_024
+_TEXTS_PER_CALL, _DRAFTS_PER_ROUND = 2_048, 1_024
 
 # The part of a passage's tokens that its context may take.
 CONTEXT_DIVISOR = 4
@@ -348,9 +347,8 @@ class Segmenter:
     def _complete(self, plans: Sequence[Plan]) -> Iterator[SegmentedDocument]:
         drafts = [draft for plan in plans for draft in plan.drafts]
         while drafts:
-            parts: list[Draft] = []
-            for first in range(0, len(drafts), _TEXTS_PER_CALL):
-                parts.extend(self._tokenize(drafts[first : first + _TEXTS_PER_CALL]))
+            calls = (drafts[first : first + _TEXTS_PER_CALL] for first in range(0, len(drafts), _TEXTS_PER_CALL))
+            parts = [part for call in calls for part in self._tokenize(call)]
             drafts = parts
         for plan in plans:
             yield plan.segmented(self.config.max_passages, self._special_tokens)

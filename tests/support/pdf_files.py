@@ -23,7 +23,7 @@ class Words:
     Args:
         left: of the first letter, in points from the left edge.
         base: height of the base line from the lower edge.
-        text: in Latin 1.
+        text: in Latin 1; after a backspace, letters stand under the accent before it.
         size: of the letters.
         font: ``F`` Times, ``B`` bold, ``I`` italic, ``C`` Courier, ``H`` Helvetica, ``U`` whose codes
             have no meaning; in Helvetica ``~`` is a hyphen that breaks no line (U+2011).
@@ -90,7 +90,7 @@ def write_pdf(
     for number, page in enumerate(pages):
         parts = [
             f"BT /{words.font} {words.size} Tf {(turn := cos(radians(words.turned)))} {sin(radians(words.turned))} "
-            f"{-sin(radians(words.turned))} {turn} {words.left} {words.base} Tm ({_escaped(words.text)}) Tj ET"
+            f"{-sin(radians(words.turned))} {turn} {words.left} {words.base} Tm [({_escaped(words.text)})] TJ ET"
             for words in page
         ]
         if number in pictures:
@@ -127,4 +127,4 @@ def write_pdf(
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)")
+    return text.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)").replace("\b", ") 416 (")

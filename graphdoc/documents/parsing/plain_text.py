@@ -26,9 +26,7 @@ _MANUAL_LINE = re.compile(r"\s*(?P<name>[\w.:+@\[-]+\(\d\w*\))\s{2,}.*|.*\s{2,}[
 _HYPHEN = re.compile(r"(?<=[^\W\d_][^\W\d_])[-\u2010]\n[ \t]*(?=[^\W\d_])")
 _SOFT_HYPHEN = re.compile(r"\xad\n[ \t]*")
 _WORD = re.compile(r"[^\W\d_]+")
-_LONGEST_HEADING = 100
-_LEAST_INDENTED = 0.7
-_FEWEST_LINES = 8
+_LONGEST_HEADING, _LEAST_INDENTED, _FEWEST_LINES = 100, 0.7, 8
 # Where man puts the headings of subsections; text stands at seven.
 _SUBHEADING_INDENT = 4
 _COLUMNS = re.compile(r"\S\s{2,}\S.*\S\s{2,}\S")

@@ -13,8 +13,7 @@ BULLET = re.compile(r"^(?:[•◦▪▫‣⁃∙●○■□–—*·o➢✓]|\(
 _MARK = re.compile(r"^(?:\d{1,3}|[*†‡§¶]{1,3}|[a-z])$")
 _SENTENCE_END = re.compile(r"[.!?:…。！？][\"'”’»)\]]*$")
 _HYPHENATED = re.compile(r"[^\W\d_]{2,}[-‐]$")
-_LONGEST_END = 200
-_BROKEN_WORDS = 0.02
+_LONGEST_END, _BROKEN_WORDS = 200, 0.02
 # First parts of words that are not written as one.
 _KEEPS_ITS_HYPHEN = frozenset({"self"})
 # The gap above the first line of a column.
@@ -66,6 +65,11 @@ class BlockBuilder:
                 blocks[-1].lines.append(line)
                 continue
             gap = self._gap(before, line)
+            if before is not None and blocks and blocks[-1].kind == "table" and self._describes(before, line, kind):
+                # The row is a term and the first line of what is said of it.
+                entry = Block([blocks[-1].lines.pop(), line], "item", blocks[-1].gap, gap)
+                blocks[-1:] = [blocks[-1], entry] if blocks[-1].lines else [entry]
+                continue
             if blocks:
                 blocks[-1].below = gap
             blocks.append(Block([line], kind, gap))
@@ -111,6 +115,16 @@ class BlockBuilder:
             # The first line of a paragraph is indented; all lines but the first of an entry of a list are.
             return len(block.lines) == 1 and not _ended(before, line)
         return not _ended(before, line)
+
+    def _describes(self, before: Line, line: Line, kind: str) -> bool:
+        """Whether a line goes on below the second and last part of a row, and beside its first."""
+        return (
+            kind == "text"
+            and len(before.segments) == 2
+            and abs(line.left - before.segments[1].left) < 0.5 * self._size
+            and 0 < before.base - line.base <= 1.3 * self._leading_of(line)
+            and not _ended(before, line)
+        )
 
     def _leading_of(self, line: Line) -> float:
         if abs(line.size - self._size) < 0.06 * self._size:
@@ -218,16 +232,19 @@ class TextJoiner:
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self._words: set[str] = set()
-        broken = False
+        broken = ""
         lines = list(lines)
+        parts: list[tuple[str, str]] = []
         for line in lines:
-            words = _WORD.findall(line.text)
+            words = [word.casefold() for word in _WORD.findall(line.text)]
             # Parts of words that are broken over lines are no words.
-            first, broken = int(broken), _is_hyphenated(line.text)
-            self._words |= {word.casefold() for word in words[first : len(words) - broken]}
-        hyphens = sum(_is_hyphenated(line.text) for line in lines)
+            if broken and words:
+                parts.append((broken, words.pop(0)))
+            broken = words.pop() if words and _is_hyphenated(line.text) else ""
+            self._words.update(words)
         # Where words are not broken, as in most files of word processors, hyphens at line ends belong to the word.
-        self._breaks_words = hyphens > _BROKEN_WORDS * len(lines)
+        whole = sum((start + end in self._words) - (f"{start}-{end}" in self._words) for start, end in parts)
+        self._breaks_words = whole > 0 or len(parts) > _BROKEN_WORDS * len(lines)
 
     def text(self, lines: Sequence[Line], marks: frozenset[str] = frozenset()) -> str:
         """The text of the lines of a paragraph or heading, without marks of notes that stand raised after a word."""

@@ -13,6 +13,18 @@ _OF_NUMBERS = "%‰$€£¥#°"
 _BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"), ("«", "»"))
 _NO_SPACE = re.compile(r"(?<=[(\[{«]) +| +(?=[)\]}»]|[.,;:!?](?: |$))")
 
+# Signs that TeX's older fonts draw over or under the letter that follows, and the marks that join letters.
+ACCENTS = "`´¨ˆ^˜~¯˘˙˚ˇ˝¸"
+_MARKS = "\u0300\u0301\u0308\u0302\u0302\u0303\u0303\u0304\u0306\u0307\u030a\u030c\u030b\u0327"
+
+
+@cache
+def accented(accent: str, code: int) -> str:
+    """The letter with the accent that is drawn over it, empty where there is none such."""
+    letter = {0x131: "i", 0x237: "j"}.get(code) or chr(code)
+    joined = unicodedata.normalize("NFC", letter + _MARKS[ACCENTS.index(accent)])
+    return joined if letter.isalpha() and len(joined) == 1 else ""
+
 
 def is_right_to_left(code: int) -> bool:
     """Whether a character is a letter or a mark of a script that is written from right to left."""

@@ -74,8 +74,7 @@ def _is_damaged(content: bytes, start: int) -> bool:
 _PROGRAM = Path(__file__).with_name("pdfium_program.py")
 # A page that takes longer is left out. Ordinary ones take hundredths of a second.
 _SECONDS_A_PAGE = 60.0
-_MOST_ENDS = 20
-_END = 2048
+_MOST_ENDS, _END = 20, 2048
 _REASONS = {
     "password": "it is protected by a password; save it without one, for example with: "
     "qpdf --decrypt --password=... locked.pdf open.pdf",

@@ -135,11 +135,7 @@ def _repeated(candidates: dict[int, list[Line]], size: float) -> set[tuple[str, 
 
 def _head_heights(pages: Sequence[Page], candidates: dict[int, list[Line]]) -> list[float]:
     """Heights at which most pages have a row apart from their text, whatever it says: heads that name the chapter."""
-    heights: Counter[int] = Counter()
-    for page in pages:
-        for row in candidates[page.number]:
-            if _is_apart(page, row):
-                heights[round(row.base / 3)] += 1
+    heights = Counter(round(row.base / 3) for page in pages for row in candidates[page.number] if _is_apart(page, row))
     found = []
     for height, count in heights.items():
         near = count + heights.get(height + 1, 0)
@@ -195,11 +191,8 @@ def take_contents(lines: list[Line]) -> tuple[list[Line], int]:
         sure = sum(bool(_LEADERS.search(lines[at].text)) for at in range(place, last + 1))
         headed = any(_CONTENTS.fullmatch(line.text.strip()) for line in lines[max(place - 3, 0) : place])
         if count >= 3 and (sure >= 2 or headed):
-            first = place
-            while first > 0 and place - first < 3 and not _CONTENTS.fullmatch(lines[first].text.strip()):
-                first -= 1
-            if not _CONTENTS.fullmatch(lines[first].text.strip()):
-                first = place
+            above = (at for at in range(place, max(place - 4, -1), -1) if _CONTENTS.fullmatch(lines[at].text.strip()))
+            first = next(above, place)
             taken[first : last + 1] = [True] * (last + 1 - first)
         place = last + 1
     return [line for line, gone in zip(lines, taken, strict=True) if not gone], sum(taken)

@@ -73,8 +73,7 @@ def _is_formula(text: str) -> bool:
 _LARGE = 1.15
 # Shares of the size of the running text.
 _INDENT, _SURE_INDENT, _EDGE = 0.8, 1.8, 0.6
-_FEW = 3
-_STEP = 3.0
+_FEW, _STEP = 3, 3.0
 
 
 def _hanging_terms(blocks: Sequence[Block], places: Iterable[int], size: float) -> set[int]:
@@ -106,14 +105,9 @@ def _indent_below(blocks: Sequence[Block], place: int, size: float) -> float:
 def _scattered(blocks: Sequence[Block], places: Iterable[int], size: float) -> set[int]:
     """Lines that begin at no edge where text or other headings begin, and are not centred: words of pictures."""
     places = list(places)
-    edges: Counter[int] = Counter()
-    for block in blocks:
-        for line in block.lines[:2]:
-            if len(line.text) > 40:
-                edges[round((line.left - line.column_left) / _STEP)] += 1
-    for place in places:
-        line = blocks[place].first
-        edges[round((line.left - line.column_left) / _STEP)] += 1
+    lines = [line for block in blocks for line in block.lines[:2] if len(line.text) > 40]
+    lines += [blocks[place].first for place in places]
+    edges = Counter(round((line.left - line.column_left) / _STEP) for line in lines)
     found = set()
     for place in places:
         line = blocks[place].first

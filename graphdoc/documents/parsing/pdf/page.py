@@ -13,8 +13,7 @@ from .characters import has_right_to_left, paired_brackets, with_signs_swapped
 
 # The lowered E of TeX is by 0.22 below its line.
 _SAME_BASE, _SAME_ROW = 0.3, 0.5
-_LONGEST_RAISED = 12
-_FEW_LINES = 12
+_LONGEST_RAISED, _FEW_LINES = 12, 12
 # In a row, pieces nearer than this share of the font size belong to one word.
 _WORD_GAP = 0.12
 # Beyond this one they are cells, columns, or a number before its heading.
@@ -347,9 +346,7 @@ def leading(lines: Sequence[Line], size: float) -> float:
     return 1.2 * size if few else usual
 
 
-_FEWEST_ROWS = 3
-_NARROWEST = 0.15
-_MOST_GUTTERS = 24
+_FEWEST_ROWS, _NARROWEST, _MOST_GUTTERS = 3, 0.15, 24
 _DEEPEST = 6
 
 

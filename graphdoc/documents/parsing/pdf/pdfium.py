@@ -12,7 +12,7 @@ from typing import Any
 
 import pypdfium2.raw as pdfium
 
-from .characters import is_private, is_right_to_left, is_unknown
+from .characters import ACCENTS, accented, is_private, is_right_to_left, is_unknown
 
 _FIXED, _ITALIC, _SMALL_CAPITALS, _FORCED_BOLD = 1, 1 << 6, 1 << 17, 1 << 18
 _BOLD_WEIGHT = 600
@@ -40,8 +40,7 @@ def _font_traits(name: str, flags: int, weight: int, angle: int) -> dict[str, An
     }
 
 
-_DEEPEST_TAG = 200
-_MOST_MARKS = 16
+_DEEPEST_TAG, _MOST_MARKS = 200, 16
 _TELLING_TAGS = frozenset({"Title", "H", "H1", "H2", "H3", "H4", "H5", "H6", "TD", "TH", "LI", "Code", "TOCI", "Note"})
 
 
@@ -300,7 +299,7 @@ class _PageReader:
         current = traits = (-1, 0.0, 0, False)
         last_object = run = 0
         nameless = is_leftward = False
-        rising, tracking = 0, 0.0
+        rising, tracking, joined = 0, 0.0, ""
 
         def finish() -> None:
             if characters:
@@ -311,7 +310,8 @@ class _PageReader:
                 self.pieces.append((text, *edges, current[0], current[2]))
                 characters.clear()
 
-        for place in range(pdfium.FPDFText_CountChars(self._text)):
+        last = pdfium.FPDFText_CountChars(self._text) - 1
+        for place in range(last + 1):
             code = _code(text, place)
             # Between words and lines the library puts spaces of its own, which belong to no object.
             if code in _WHITE or not (address := _object(text, place)):
@@ -331,7 +331,7 @@ class _PageReader:
             self.cut += run == _LONGEST_STRING
             if nameless:
                 code = _CORK.get(code, code)
-            character = _REPLACED.get(code) or (chr(code) if 0 < code < 0x110000 else "")
+            character = joined or _REPLACED.get(code) or (chr(code) if 0 < code < 0x110000 else "")
             self.characters += 1
             if not " " <= character <= "~" and is_unknown(code) and code not in _REPLACED:
                 self.unknown += 1
@@ -340,7 +340,12 @@ class _PageReader:
                 self.unmapped += 1
                 character = "\ufffd"
             _loose_box(text, place, box_at)
-            before, (left, right) = left, _edges(box, traits[2])
+            edges, joined = _edges(box, traits[2]), ""
+            if character in ACCENTS and place < last and _loose_box(text, place + 1, box_at):
+                start_of, end_of = _edges(box, traits[2])
+                if start_of < sum(edges) / 2 < end_of and (joined := accented(character, _code(text, place + 1))):
+                    continue
+            before, (left, right) = left, edges
             if nameless:
                 self._widths.setdefault(traits[0], {})[character] = round((right - left) / traits[1], 2)
             size = max(traits[1], 1.0)
@@ -360,12 +365,15 @@ class _PageReader:
             ):
                 finish()
                 start, end, base, current, rising = left, right, height, traits, 0
+                if space and not leftward and not traits[2]:
+                    # The box of a slanted letter reaches over the space before it.
+                    pdfium.FPDFText_GetCharOrigin(self._text, place, x, y)
+                    start = max(left, x.value)
             elif leftward:
                 pass
             elif gap > _SURE_SPACE * size + max(tracking, 0.0):
                 characters.append(" ")
             elif space and left != before:
-                # The box of a slanted letter reaches over the space before it.
                 pdfium.FPDFText_GetCharOrigin(self._text, place, x, y)
                 if traits[3] or (left if traits[2] else x.value) - end > _SPACE * size:
                     characters.append(" ")

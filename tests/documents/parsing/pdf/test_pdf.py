@@ -224,6 +224,18 @@ def test_hyphens_that_break_no_line_and_words_that_lie_askew_are_whole() -> None
         assert body(read(words)).split() == TEXT.split()
 
 
+def test_slanted_words_stand_apart_accents_stand_on_their_letters_and_entries_are_whole() -> None:
+    slanted = [Words(72, 700, "True if"), Words(101.99, 700, "file exists.", 10, "I")]
+    accents = [Words(72, 680, "La instrucci\xb4\bon \xb4 y `\ba")]
+    lines = ["The command is read from the first argument, and all that follows it is its posi-", "tional arguments."]
+    entry = [Words(72, 640, "-c"), *paragraph(108, 640, lines)]
+    text = body(read([*slanted, *accents, *entry, *paragraph(72, 560, LINES * 4)]))
+    assert "True if file exists." in text and "La instrucción ´ y à" in text
+    assert (
+        "-c The command is read from the first argument, and all that follows it is its positional arguments." in text
+    )
+
+
 def test_notes_follow_their_paragraph_without_marks() -> None:
     first = [Words(72, 760, "The river rises twice a day"), Words(185.5, 764, "1", 6)]
     first += [Words(190, 760, "and falls as often, and whoever lives beside it learns its hours.")]
