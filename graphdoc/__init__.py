@@ -50,7 +50,10 @@ def __getattr__(name: str) -> Any:
         with quick_imports():
             return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
     message = f"module 'graphdoc' has no attribute {name!r}"
-    raise AttributeError(f"{message}; use {OTHER_NAMES[name]}" if name in OTHER_NAMES else message)
+    if name in OTHER_NAMES:
+        # ``from graphdoc import NAME`` drops what an AttributeError says.
+        raise ImportError(f"{message}; use {OTHER_NAMES[name]}")
+    raise AttributeError(message)
 
 
 def __dir__() -> list[str]:

@@ -184,7 +184,8 @@ class DocumentEncoder(VectorPipeline):
         api = HfApi(token=token)
         api.create_repo(repo_id, private=private, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
-            self.save_pretrained(folder)
+            card = self.save_pretrained(folder) / "README.md"
+            card.write_text(card.read_text("utf-8").replace("path/to/this/folder", repo_id), "utf-8")
             where: dict[str, Any] = {"repo_id": repo_id, "folder_path": folder, "revision": revision}
             return str(api.upload_folder(**where, commit_message=commit_message))
 

@@ -21,9 +21,11 @@ from .registry import RECIPES, load
 from .runtime.files import write_text
 from .runtime.other_names import hint
 from .runtime.processes import move_to_device
+from .runtime.text import described
 from .sampling.tasks import Task
 from .settings.base import Settings
 from .settings.run import CorpusSettings, RunSettings, TrainingSettings, Tune
+from .similarity.kinds import similarity_of
 from .training.optimizer import finish_tuning
 from .training.recipe import RunEvaluation
 from .training.run import RunContext, join_run, load_start, run_recipe
@@ -63,13 +65,15 @@ def train(
     if encoder is not None and device is None:
         device = encoder.device
     with join_run(settings.training, device) as processes:
-        start = encoder
-        if start is None:
-            start = load_start(settings.model, processes.device, settings.similarity)
+        start = encoder or load_start(settings.model, processes.device)
+        if encoder is None:
             start.name = settings.folder.name
-        else:
-            move_to_device(start.model, processes.device)
-            start.model.config.similarity = settings.similarity
+        move_to_device(start.model, processes.device)
+        config = start.model.config
+        # Where the loss does not say how vectors are compared, passages are if the model compares them.
+        is_kept = settings.similarity is None and similarity_of(config.similarity).reads_passages
+        if "similarity" not in settings.model.settings and not is_kept:
+            config.similarity = settings.similarity or "cosine"
         evaluation = None
         if evaluator is not None:
             call = partial(evaluator, start, processes)
@@ -138,10 +142,13 @@ class Trainer:
         self.encoder = encoder if isinstance(encoder, DocumentEncoder) else None
         if self.encoder is not None and (unused := {"start", "settings"}.intersection(model or ())):
             raise SettingsError(f"model={min(unused)!r} is of a model that is still to be made; change the encoder")
+        if not isinstance(evaluator, Evaluator | Mapping | None):
+            raise SettingsError(f"evaluator={described(evaluator)} is neither an Evaluator nor settings by name")
         for name in sorted(training.keys() - TrainingSettings.model_fields):
             raise SettingsError(f"{name} is unknown; {hint(name, TrainingSettings.model_fields)}")
         self._options: dict[str, Any] = {
-            "device": device, "show_progress_bar": show_progress_bar, "callbacks": callbacks,
+            "device": device, "show_progress_bar": show_progress_bar,
+            "callbacks": [one() if isinstance(one, type) else one for one in callbacks],
             "evaluator": evaluator if isinstance(evaluator, Evaluator) else None,
         }  # fmt: skip
         kind: type[RunSettings] = load(RECIPES[task.recipe].settings)

@@ -225,11 +225,9 @@ def test_hyperpartisan_news(convert: Convert) -> None:
     )
     Path("labels.xml").write_text('<a><article id="7" hyperpartisan="true"/></a>')
     Path("split.json").write_text('{"train": [], "test": ["7"]}')
-    status, _ = convert(
-        "hyperpartisan", "--articles", "articles.xml", "--labels", "labels.xml", "--split", "split.json"
-    )
+    code, _ = convert("hyperpartisan", "--articles", "articles.xml", "--labels", "labels.xml", "--split", "split.json")
     (document,) = read_documents("out/articles.jsonl")
-    assert status == 0 and (document.text, document.label) == ("Rice & mould.\n\nSteam.", "true")
+    assert code == 0 and (document.text, document.label) == ("Rice & mould.\n\nSteam.", "true")
     assert document.metadata["split"] == "test"
 
 

@@ -352,6 +352,7 @@ def test_push_to_hub_uploads_a_whole_checkpoint(tiny: DocumentEncoder, monkeypat
 
     def upload(*, repo_id: str, folder_path: str, revision: str, commit_message: str) -> str:
         uploaded.extend(sorted(path.name for path in Path(folder_path).iterdir()))
+        assert f'from_pretrained("{repo_id}")' in Path(folder_path, "README.md").read_text(encoding="utf-8")
         again = DocumentEncoder.from_pretrained(folder_path, device="cpu")
         np.testing.assert_array_equal(again.encode("Clocks drift."), tiny.encode("Clocks drift."))
         return f"https://huggingface.co/{repo_id}/commit/{revision}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ def encoder(backbone_folder: Backbones) -> Encoders:
     return make
 
 
+FROZEN = {"tune": "frozen"}
 # By the paper's tasks: the task of some documents, its loss, and what the encoder or the trainer needs beside it.
 TASKS: dict[str, tuple[Callable[[Any], Task], Any, dict[str, Any], dict[str, Any]]] = {
     "sub-documents": (SubDocuments, InfoNCELoss("cosine", 0.2, "both"), {"graph_layers": 1}, {"tune": "frozen"}),
@@ -85,7 +87,8 @@ TASKS: dict[str, tuple[Callable[[Any], Task], Any, dict[str, Any], dict[str, Any
     ),
     "classes": (Classes, ClassificationLoss(label_smoothing=0.1), {}, {"tune": "frozen"}),
     "groups": (Groups, SupervisedContrastiveLoss(0.1), {}, {"tune": "lora"}),
-    "pairs": (lambda documents: Groups(documents, PAIRS), PairCosineLoss(0.1), {}, {"tune": "frozen"}),
+    "pairs": (partial(Groups, pairs=PAIRS), PairCosineLoss(0.1), {}, FROZEN),
+    "passages of pairs": (partial(Groups, pairs=PAIRS), PairCosineLoss(0.1), {"similarity": "maxsim"}, FROZEN),
     "queries": (
         lambda documents: Queries(documents, [("rice and steam", "d0"), ("the tide", "d1"), ("marsh", "d3")]),
         InfoNCELoss("cosine", 0.05),
@@ -123,6 +126,7 @@ def test_an_encoder_in_hand_has_the_trained_weights(
     assert weights.keys() == saved.keys()
     assert all(torch.equal(weight, saved[key]) for key, weight in weights.items())
     again = DocumentEncoder.from_pretrained(trained.save_pretrained(tmp_path / "saved"), device="cpu")
+    assert again.model.config.similarity == settings.get("similarity", trained.model.config.similarity)
     if name != "views":
         # Two views that are read together have no vectors of single documents.
         np.testing.assert_array_equal(again.encode(documents[:3]), trained.encode(documents[:3]))
@@ -234,12 +238,19 @@ def test_callbacks_are_those_of_transformers(
         def on_train_end(self, *_: Any, **__: Any) -> None:
             told.append("end")
 
+        def on_epoch_begin(self, *_: Any, **__: Any) -> None:
+            told.append("begins")
+
+        def on_epoch_end(self, args: Any, state: Any, *_: Any, **__: Any) -> None:
+            told.append(state.epoch)
+
     # A learning rate so small that nothing becomes better.
-    callbacks = [Telling()] if stops else [Telling(), EarlyStoppingCallback(1)]
+    callbacks: list[Any] = [Telling] if stops else [Telling(), EarlyStoppingCallback(1)]
     options: Any = {**FEW, "save_steps": 2, "max_steps": 9, "learning_rate": 1e-20, "callbacks": callbacks}
     options["evaluator"] = None if stops else ClassificationEvaluator(documents)
     assert (Trainer(encoder(), Classes(documents), output=tmp_path, **options).train() / "model.safetensors").is_file()
-    assert told == ([1, 2, 1, "end"] if stops else [1, 2, 1, 3, 4, 2, "end"])
+    expected = ["begins", 1, 2, 1, "end"], ["begins", 1, 2, 1, 3, 1.0, "begins", 4, 2, "end"]
+    assert told == expected[not stops]
 
 
 def test_sentences_are_trained_on_with_masked_tokens_beside_them(
@@ -288,6 +299,7 @@ WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], ty
     ),
     "a tracker that does not start": (SubDocuments, None, {"report_to": ["mlflow"]}, OutputError, "nowhere"),
     "an unknown tracker": (SubDocuments, None, {"report_to": ["aim"]}, SettingsError, "report_to"),
+    "several evaluators": (SubDocuments, None, {"evaluator": []}, SettingsError, "evaluator"),
     "settings of a loaded model": (SubDocuments, None, {"model": {"settings": {}}}, SettingsError, "settings"),
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -13,6 +13,7 @@ from ..documents.readers import ReadingReport
 from ..errors import OutputError, SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted
+from ..settings.document import Paragraph
 from .options import OUTPUT, EncodingModel, Json, ModelOptions
 from .output import Outputs, Terminal, write_json
 from .sources import KEEP, LEAVE_OUT, CorpusReading, Reading, RepeatsOption, not_empty, noting_languages
@@ -20,8 +21,6 @@ from .sources import KEEP, LEAVE_OUT, CorpusReading, Reading, RepeatsOption, not
 if TYPE_CHECKING:
     from ..retrieval.index import DocumentIndex
     from ..retrieval.updating import UpdateReport
-
-Paragraph = Literal["section", "blank_line", "passage"]
 
 
 def index(

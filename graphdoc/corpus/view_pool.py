@@ -135,7 +135,7 @@ def prepare_view_pool(
         show_progress_bar: show a bar in pairs; None shows it on a terminal when the work is long.
     """
     # What the model of subtopics is called does not matter, but its weights, which the features have a hash of.
-    inference_alone = ("encoder", "views", "aggregation", "together", "view_tokens", "subtopic_model")
+    inference_alone = ("encoder", "views", "aggregation", "joint", "view_tokens", "subtopic_model")
     made_of = {
         "format_version": FORMAT_VERSION,
         "version": __version__,

@@ -194,8 +194,6 @@ class ClassificationEvaluator(Evaluator):
         primary_metric: name of the number by which models are ranked.
     """
 
-    task = "classify"
-
     def __init__(
         self,
         documents: Sequence[ReadyDocument],
@@ -280,7 +278,7 @@ class ClassificationEvaluator(Evaluator):
         Returns:
             For each the ``id`` of the document, the ``label`` in question, whether it is ``missed``, the
             ``confidence`` (the probability of the class, or what it lacks to 1 where it is missed), and the labels
-            that the document has (``truth``) and gets (``given``).
+            that the document has (``truth``) and gets (``predicted``).
         """
         mistakes = []
         rows = zip(self.documents, self.labelled.labels, predicted.labels, predicted.probabilities, strict=True)

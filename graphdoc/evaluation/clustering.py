@@ -254,8 +254,6 @@ class ClusteringEvaluator(Evaluator):
         primary_metric: name of the number by which models are ranked.
     """
 
-    task = "cluster"
-
     def __init__(
         self,
         train: Sequence[ReadyDocument],

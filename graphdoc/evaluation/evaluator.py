@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
@@ -35,10 +35,8 @@ class Evaluator(ABC):
         documents: the documents that are encoded, segmented or not, with the vectors of their passages or not.
         dtype: precision that the transformer computes in; None is that of its weights.
         primary_metric: name of the number by which models are ranked.
-        task: name of the task, for logs such as ``task/number``.
     """
 
-    task: ClassVar[str]
     documents: Sequence[ReadyDocument]
     dtype: Precision | None
     primary_metric: str

@@ -73,7 +73,7 @@ class Judgements:
         return self._answered(leave_out(self.qrels, documents))
 
     def among(self, documents: Collection[str]) -> Judgements:
-        """The judgements of documents that are there; the others are counted as ``unknown_documents``.
+        """The judgements of documents that are there; ``left_out`` counts the others.
 
         A positive that is not there cannot be found. Measured with these judgements it does not count; measured with
         all of them it counts as missed.

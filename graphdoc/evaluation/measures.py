@@ -118,7 +118,7 @@ class Measure:
         >>> [str(Measure.parse(text)) for text in ("ndcg@10", "ap", "RR@10", "precision@5")]
         ['nDCG@10', 'MAP', 'MRR@10', 'P@5']
         """
-        written = re.fullmatch(r"([a-z-]+)(?:@([1-9][0-9]{0,8}))?", str(text).strip().lower())
+        written = re.fullmatch(r"([a-z][a-z0-9-]*)(?:@([1-9][0-9]{0,8}))?", str(text).strip().lower())
         kind = _NAMES.get(written[1]) if written else None
         if written is None or kind is None:
             known = ", ".join(DEFAULT_MEASURES)

@@ -87,8 +87,6 @@ class PairEvaluator(Evaluator):
         words: ``(test pairs,)``, words of the longer document.
     """
 
-    task = "compare"
-
     def __init__(
         self,
         documents: Iterable[ReadyDocument],
@@ -163,10 +161,10 @@ class PairEvaluator(Evaluator):
             return self._matched.scores(encoder, processes, dtype=self.dtype, show_progress_bar=show_progress_bar)
         if encoder.evidence is not None and not by_vectors:
             return self._by_evidence(encoder, encoder.evidence, processes, totals, show_progress_bar)
-        by_passage = similarity_of(encoder.model.config.similarity).reads_passages
-        level: Any = "passage" if by_passage else "document"
+        kind = similarity_of(encoder.model.config.similarity)
+        level: Any = "passage" if kind.reads_passages else "document"
         vectors = self.encode(encoder, processes, level=level, totals=totals, show_progress_bar=show_progress_bar)
-        if by_passage:
+        if kind.reads_passages:
             return maxsim_of_pairs(vectors, self._rows)
         a, b = np.concatenate(vectors)[self._rows.T]
         return row_cosines(a, b)

@@ -45,8 +45,6 @@ class RankingEvaluator(Evaluator):
         dtype: precision that the transformer computes in; None is that of its weights.
     """
 
-    task = "retrieval"
-
     def __init__(
         self,
         documents: Sequence[ReadyDocument],

@@ -17,7 +17,7 @@ from ..graphs.batch import GraphBatch, MiniBatch, Packing
 from ..settings.document import ClusteringSettings, checked_labels
 from .configuration import DocumentConfig
 from .graph_attention import GraphAttention, GraphAttentionStack, GraphWeights, init_graph_weights
-from .heads import ClassificationHead, SubtopicHead
+from .heads import SPREAD, ClassificationHead, SubtopicHead
 from .lexical import LexicalPart
 from .passage_encoder import PassageEncoder, StructuralEmbeddings
 from .readouts import DocumentOutput, Readout, mean_by_group, refuse_start_at_mean
@@ -67,8 +67,6 @@ def start_at_mean(model: DocumentModel) -> None:
         nn.init.zeros_(conv.bias)
 
 
-# Standard deviation of a new head's weights, as in BERT and RoBERTa.
-HEAD_SPREAD = 0.02
 # What the names of weights begin with that training alone uses.
 TRAINING_PARTS = "training_parts."
 
@@ -138,7 +136,7 @@ class DocumentModel(PreTrainedModel):
         elif self.readout.init_weights(module):
             pass
         elif self.head is not None and module in (self.head.linear, self.head.words):
-            init.normal_(module.weight, std=HEAD_SPREAD)
+            init.normal_(module.weight, std=SPREAD)
             if isinstance(module, nn.Linear):
                 init.zeros_(module.bias)
         elif self.subtopic_head is not None and module is self.subtopic_head.linear:

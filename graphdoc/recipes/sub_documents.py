@@ -132,7 +132,7 @@ class SubDocumentRecipe(CorpusRecipe[SubDocumentSettings]):
         if run.settings.is_measured:
             # Always the same batches and sub-documents, made when they are first measured.
             step, best = measuring_step(run, self.objective), run.settings.validation.best
-            measure = partial(held_out_scores, step, cache(self.held_out_batches), run.processes)
+            measure = partial(held_out_sub_document_scores, step, cache(self.held_out_batches), run.processes)
             self.evaluation = RunEvaluation(measure, best, not best.endswith("loss"), size=len(self._held_out))
 
     def collator(self) -> Collate:
@@ -154,7 +154,7 @@ class SubDocumentRecipe(CorpusRecipe[SubDocumentSettings]):
         return {"train": len(self._rows), "held_out": len(self._held_out)}
 
 
-def held_out_scores(
+def held_out_sub_document_scores(
     step: CachedStep, made: Callable[[], Sequence[TrainingBatch]], processes: Processes
 ) -> dict[str, float]:
     """Loss and metrics on documents that are not trained on, of which each process measures some batches.

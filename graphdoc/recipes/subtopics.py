@@ -216,14 +216,16 @@ class SubtopicValidation(PairValidation):
             batch = self._batch(self._own[first : first + BATCH_PAIRS])
             rows = step.measure(batch).rows
             assert rows is not None
-            terms = self._objective.clusters.terms(rows.cpu(), paired_sentences(batch.graphs, batch.targets["columns"]))
+            terms = self._objective.criterion.terms(
+                rows.cpu(), paired_sentences(batch.graphs, batch.targets["columns"])
+            )
             own += zip(*(part.tolist() for part in terms), strict=True)
         of_all = interleaved(self.run.processes.gather(own))
         terms = ClusterTerms(*(torch.tensor(part) for part in zip(*of_all, strict=True)))
         labels = torch.tensor([pair.label for pair in self.pairs])
         similar = labels == 1
         return {
-            "loss": float(self._objective.clusters.of_terms(terms, labels).mean()),
+            "loss": float(self._objective.criterion.of_terms(terms, labels).mean()),
             "auc": pair_auc(labels.numpy(), terms.shared.numpy().astype(np.float64)),
             "modularity": float(terms.modularity.mean()),
             "collapse": float(terms.collapse.mean()),

@@ -26,7 +26,7 @@ OTHER_NAMES = {
     "start_multi_process_pool": "encode_to_disk", "to": "device of from_pretrained",
     # Arguments of trainers.
     "args": "keyword arguments such as epochs=3", "train_dataset": "task", "data": "task", "train_objectives": "task",
-    "eval_dataset": "evaluator", "evaluation": "evaluator", "compute_metrics": "evaluator", "output_dir": "output",
+    "eval_dataset": "evaluator", "compute_metrics": "evaluator", "output_dir": "output",
     "num_train_epochs": "epochs", "per_device_train_batch_size": "batch_size", "mini_batch_size": "token_budget",
     "warmup_ratio": "warmup_steps", "metric_for_best_model": "best, a setting of validation",
     "load_best_model_at_end": "no name: the best model is kept", "fp16": _PRECISION, "bf16": _PRECISION,

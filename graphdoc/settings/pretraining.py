@@ -35,7 +35,7 @@ class SubDocumentSettings(RunSettings):
         "training": {"batch_size": 1536},
         "validation": {"share": 0.0},
     }
-    metric_names = "loss", "accuracy", "embedding_norm", "negative_similarity", "positive_similarity", "spread"
+    metric_names = "loss", "accuracy", "positive_similarity", "spread"
     least_batch: ClassVar[int] = 2
 
     recipe: Literal["sub_documents"] = "sub_documents"
@@ -116,8 +116,8 @@ class SentencePairSettings(RunSettings):
     }
     # Accuracy is measured where a sentence is compared with all others, and masked tokens where some are.
     metric_names = (
-        *("loss", "auc", "accuracy", "masked_accuracy", "masked_loss", "contrast_loss", "embedding_norm"),
-        *("negative_similarity", "positive_similarity", "spread"),
+        *("loss", "auc", "accuracy", "masked_accuracy", "masked_loss", "contrast_loss"),
+        *("positive_similarity", "spread"),
     )
     # A sentence vector is that of the passage encoder, and tokens are masked below it.
     tunes: ClassVar[tuple[Tune, ...]] = ("full", "lora")

@@ -181,7 +181,7 @@ class TrainingSettings(Settings):
     """How long and how a model is trained."""
 
     batch_size: Annotated[int, Field(ge=1, le=10**7)] = 32
-    """documents or pairs of a batch, over all processes; a contrastive loss compares them with each other"""
+    """documents or pairs (of labelled ones, documents) of a batch, over all processes, which contrast compares"""
     epochs: Annotated[float, Field(gt=0, le=1e6)] = 10.0
     """passes over the corpus"""
     max_steps: Count | None = None
@@ -332,9 +332,9 @@ class RunSettings(Settings):
         return False
 
     @property
-    def similarity(self) -> VectorSimilarity:
-        """How vectors are compared by the loss, and from then on."""
-        similarity: VectorSimilarity = getattr(getattr(self, "loss", None), "similarity", "cosine")
+    def similarity(self) -> VectorSimilarity | None:
+        """How vectors are compared by the loss, and from then on; None where the loss does not say."""
+        similarity: VectorSimilarity | None = getattr(getattr(self, "loss", None), "similarity", None)
         return similarity
 
     @property

@@ -31,15 +31,15 @@ class MutualComparison:
         documents: the documents, in the order of rows and columns.
         model: what the vectors were made with, for the record.
         similarity: how documents are compared, a name of :data:`graphdoc.registry.SIMILARITIES`.
-        reference: how alike unrelated documents are, for collections too small to say it themselves; None where that
-            is not known.
+        model_background: how alike unrelated documents are, for collections too small to say it themselves; None where
+            that is not known.
         evidence: what ``evidence`` measures documents by in such collections; larger ones are measured by themselves.
     """
 
     documents: Sequence[EncodedDocument]
     model: Mapping[str, Any]
     similarity: str = "cosine"
-    reference: Background | None = None
+    model_background: Background | None = None
     evidence: Reference | None = None
 
     @cached_property
@@ -47,7 +47,7 @@ class MutualComparison:
         """How alike the pairs of these documents are, or of fewer than 50 those of the model; None where unknown."""
         scores = self.document_scores
         if len(scores) < FEWEST_DOCUMENTS or np.ptp(scores) < ALIKE:
-            return self.reference
+            return self.model_background
         passages, pairs = unrelated_passages([one.passages for one in self.documents]), np.triu_indices(len(scores), 1)
         return Background.from_scores(scores[pairs], len(scores), passages, self._lengths[np.array(pairs)].mean(axis=0))
 

@@ -265,6 +265,7 @@ class TrainingLoop:
                 batch = next(batches, None)
             if batch is None:
                 break
+            self._call("on_step_begin")
             self._compute_gradient(batch)
             norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.max_grad_norm or math.inf)
             self._optimizer.step()
@@ -278,6 +279,8 @@ class TrainingLoop:
             if self._log is not None:
                 self._log.bar.update()
             self._finish_step({"grad_norm": norm, "learning_rate": rate})
+            if done + 1 == self._epoch_steps:
+                self._call("on_epoch_end")
         self._call("on_train_end")
 
     def _batches(self, first: int) -> Iterator[TrainingBatch]:
@@ -286,6 +289,7 @@ class TrainingLoop:
         for step in count(first):
             if step == first or (length is not None and step % length == 0):
                 self._recipe.begin_epoch(step // length if length is not None else 0)
+                self._call("on_epoch_begin")
             if (batch := next(batches, None)) is None:
                 return
             yield batch

@@ -343,12 +343,12 @@ class SubtopicObjective(Objective):
 
     reads: ClassVar[str] = "subtopics"
     takes: ClassVar[type] = SubtopicLoss
-    clusters: SubtopicLoss = field(default_factory=SubtopicLoss)
+    criterion: SubtopicLoss = field(default_factory=SubtopicLoss)
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss of all pairs, against the target ``label``; ``columns`` is how many clusters each has."""
         pairs = paired_sentences(batch.graphs, batch.targets["columns"])
-        return self.clusters(rows, pairs, batch.targets["label"], gather=gather)
+        return self.criterion(rows, pairs, batch.targets["label"], gather=gather)
 
 
 def paired_sentences(graphs: GraphBatch, columns: Tensor) -> PairedSentences:

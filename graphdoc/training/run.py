@@ -91,16 +91,15 @@ def is_checkpoint_name(name: str) -> bool:
     return any(map(is_checkpoint_folder, (SHIPPED / name, Path(name))))
 
 
-def load_start(settings: ModelSettings, device: torch.device, similarity: str) -> DocumentEncoder:
-    """Load the model that a run starts from; its vectors are compared by ``similarity`` from then on.
+def load_start(settings: ModelSettings, device: torch.device) -> DocumentEncoder:
+    """Load the model that a run starts from.
 
     Raises:
         ModelError: there is no such model.
     """
-    values = {"similarity": similarity, **settings.settings}
     if is_checkpoint_name(settings.start):
-        return DocumentEncoder.from_pretrained(settings.start, device=device, **values)
-    encoder = DocumentEncoder.from_backbone(settings.start, device=device, **values)
+        return DocumentEncoder.from_pretrained(settings.start, device=device, **settings.settings)
+    encoder = DocumentEncoder.from_backbone(settings.start, device=device, **settings.settings)
     if settings.init == "mean":
         start_at_mean(encoder.model)
     return encoder

@@ -117,7 +117,7 @@ def test_documents_held_out_are_measured_and_a_run_that_is_over_stays_as_it_is(
     told(pretrain(*options))
     assert corpus_of(run)["held_out"] == 3
     results = results_of(run)
-    assert set(results["before"]) == set(results["after"]) == set(SubDocumentSettings.model_construct().metric_names)
+    assert results["before"].keys() == results["after"].keys() > set(SubDocumentSettings.metric_names)
     assert results["before"]["loss"] != results["after"]["loss"]
     entries = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     measured = {entry["step"]: entry["eval_loss"] for entry in entries if "eval_loss" in entry}

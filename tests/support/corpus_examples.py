@@ -61,4 +61,4 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
 def context_of(settings: Any) -> RunContext[Any]:
     """What a recipe gets: the settings and the model that they start from, on a CPU."""
     device = torch.device("cpu")
-    return RunContext(settings, load_start(settings.model, device, "cosine"), Processes(device))
+    return RunContext(settings, load_start(settings.model, device), Processes(device))

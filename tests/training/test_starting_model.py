@@ -37,10 +37,10 @@ def test_layers_can_begin_at_the_mean(backbone_folder: Backbones, structured: Do
         "readout_settings": {"section_aggregation": "mean", "section_projection_size": None},
     }  # fmt: skip
     start = str(backbone_folder("bert"))
-    encoder = load_start(ModelSettings(start=start, settings=settings, init="mean"), CPU, "cosine")
+    encoder = load_start(ModelSettings(start=start, settings=settings, init="mean"), CPU)
     means = untrained_mean(encoder, start, device=CPU).encode(structured, normalize_embeddings=True)
     np.testing.assert_allclose(encoder.encode(structured), means, atol=1e-5)
-    random = load_start(ModelSettings(start=start, settings=settings), CPU, "cosine")
+    random = load_start(ModelSettings(start=start, settings=settings), CPU)
     assert np.abs(random.encode(structured) - means).max() > 1e-3
 
 
