@@ -114,9 +114,7 @@ def test_the_parts_of_a_score_add_up(read_index: DocumentIndex, by: str, level: 
         explanation = hit.explain()
         assert hit.score == pytest.approx(sum(part.share for part in hit.parts.values()), abs=1e-12)
         if "words" in hit.parts:
-            assert sum(one.contribution for one in explanation.words) == pytest.approx(
-                hit.parts["words"].score, abs=1e-3
-            )
+            assert sum(w.contribution for w in explanation.words) == pytest.approx(hit.parts["words"].score, abs=1e-3)
         if "vectors" in hit.parts:
             total = sum(one.contribution for one in explanation.vectors)
             assert total == pytest.approx(hit.parts["vectors"].score, abs=1e-5)
@@ -211,9 +209,7 @@ def test_words_have_their_places() -> None:
         return [one.lower().rstrip("s") for one in text.replace("'", " ").split() if one.lower() not in ("the", "of")]
 
     text = "The tides of 𝔘 rise; the TIDE falls, किताब"
-    found = [
-        (word.term, text[word.start : word.end]) for word in words_of([text], partial(terms_of, tokenize=tokens))[0]
-    ]
+    found = [(one.term, text[one.start : one.end]) for one in words_of([text], partial(terms_of, tokenize=tokens))[0]]
     words = [("tide", "tides"), ("𝔘".lower(), "𝔘"), ("rise", "rise"), ("tide", "TIDE"), ("fall", "falls")]
     assert found == [*words, ("किताब", "किताब")]
     assert words_of(["", "the of"], partial(terms_of, tokenize=tokens)) == [[], []]
@@ -252,9 +248,7 @@ def cosine(first: Counter[str], second: Counter[str], collection: list[Counter[s
     """The formula, word by word: what every word adds."""
 
     def weights(document: Counter[str]) -> dict[str, float]:
-        rare = {
-            word: math.log((1 + len(collection)) / (1 + sum(word in one for one in collection))) for word in document
-        }
+        rare = {word: math.log((1 + len(collection)) / (1 + sum(word in x for x in collection))) for word in document}
         weights = {word: count**0.75 * (1 + rare[word]) for word, count in document.items()}
         length = math.sqrt(sum(weight**2 for weight in weights.values())) or 1.0
         return {word: weight / length for word, weight in weights.items()}

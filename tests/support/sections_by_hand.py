@@ -67,9 +67,8 @@ def attention_by_hand(layer: ChunkAttention, chunks: Array, sections: list[list[
             found = []
             for head in range(layer.heads):
                 part = slice(head * width, (head + 1) * width)
-                found.append(
-                    softmax(np.array([query[row, part] @ key[other, part] for other in following]) / width**0.5)
-                )
+                scores = np.array([query[row, part] @ key[other, part] for other in following])
+                found.append(softmax(scores / width**0.5))
                 added[row, part] = sum(w * value[other, part] for w, other in zip(found[-1], following, strict=True))
             weights.update({(other, row): [one[place] for one in found] for place, other in enumerate(following)})
     return linear(layer.output, added), weights

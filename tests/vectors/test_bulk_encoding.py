@@ -104,9 +104,7 @@ def out(tmp_path: Path) -> Path:
 @pytest.fixture
 def encode(encoder: DocumentEncoder, out: Path) -> Encode:
     """Encodes into one folder, eight documents a shard: ``encode(made_up(20), by=another_encoder)``."""
-    return lambda documents, *, by=encoder, **options: encode_to_disk(
-        by, documents, out, **{"shard_size": 8, **options}
-    )
+    return lambda documents, *, by=encoder, **more: encode_to_disk(by, documents, out, **{"shard_size": 8, **more})
 
 
 def shard(number: int) -> str:

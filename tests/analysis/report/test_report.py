@@ -87,13 +87,11 @@ def test_matrices_survive_packing(report: str, payload: dict[str, Any]) -> None:
         assert parts.sum() == pytest.approx(payload["document"], abs=1e-3)
     attention = levels["passages"]["attention"]
     assert attention["heads"] == 3 and levels["sections"]["attention"] is None
-    for head in range(3):
-        shown = unpack(attention["to_b"][head], 14)
-        np.testing.assert_allclose(shown, payload["attention"]["a_to_b"][head], atol=4e-5)
+    for one in range(3):
+        shown = unpack(attention["to_b"][one], 14)
+        np.testing.assert_allclose(shown, payload["attention"]["a_to_b"][one], atol=4e-5)
         np.testing.assert_allclose(shown.sum(1), 1, atol=1e-3)
-        np.testing.assert_allclose(
-            unpack(attention["to_a"][head], 14).T, payload["attention"]["b_to_a"][head], atol=4e-5
-        )
+        np.testing.assert_allclose(unpack(attention["to_a"][one], 14).T, payload["attention"]["b_to_a"][one], atol=4e-5)
     # Scores beyond the range of cosine, and contributions that add up to more than the score.
     large = make_payload() | {"passages": (1000 * np.array(payload["passages"])).tolist()}
     large["evidence"] = {"vectors": 4.0, "words": 3.0, "sum": 7.0}
