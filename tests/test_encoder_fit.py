@@ -258,9 +258,7 @@ def test_documents_of_unknown_words_are_counted(fitted: DocumentEncoder, tiny_en
     assert encoder.model.lexical is not None and "蒸し" in encoder.model.lexical.vocabulary
 
 
-def test_random_vectors_of_terms_keep_cosines_of_words(
-    tiny_encoder: Encoders, documents: Documents, tmp_path: Path
-) -> None:
+def test_random_vectors_of_terms_keep_cosines(tiny_encoder: Encoders, documents: Documents, tmp_path: Path) -> None:
     encoder = tiny_encoder("bert", **MEAN)
     how = {"projection": "random", "least_documents": 1, "size": 2048}
     found = encoder.fit(documents, centre=False, lexical=how, lexical_weight=WEIGHT)

@@ -209,11 +209,8 @@ class AttentionTable:
         """The table with kinds, headings and texts of source and target; texts are categories and take no room."""
         import pandas as pd
 
-        of_nodes = {
-            "kind": pd.Categorical(self._kinds),
-            "heading": pd.Categorical(self.headings),
-            "text": pd.Categorical(self.texts),
-        }
+        named = {"kind": self._kinds, "heading": self.headings, "text": self.texts}
+        of_nodes = {name: pd.Categorical(values) for name, values in named.items()}
         ends = {"source": self.source, "target": self.target}
         columns: dict[str, Any] = {"layer": self.layer, "head": self.head, **ends}
         columns |= {"edge_kind": pd.Categorical(self._edge_labels), "weight": self.weight}

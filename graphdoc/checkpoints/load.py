@@ -144,14 +144,10 @@ def _load_weights(folder: Path, config: DocumentConfig, name: str) -> DocumentMo
     owner = f"{WEIGHTS_FILE} of checkpoint {name}"
     with quiet_libraries():
         try:
-            loaded = DocumentModel.from_pretrained(
-                folder,
-                config=config,
-                dtype=torch.float32,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,
-                use_safetensors=True,
+            options: dict[str, Any] = dict.fromkeys(
+                ("output_loading_info", "ignore_mismatched_sizes", "use_safetensors"), True
             )
+            loaded = DocumentModel.from_pretrained(folder, config=config, dtype=torch.float32, **options)
             with safe_open(folder / WEIGHTS_FILE, framework="pt") as file:
                 kinds = {key: str(file.get_slice(key).get_dtype()) for key in file.keys()}  # noqa: SIM118
         except MemoryError:

@@ -93,11 +93,8 @@ def evaluate_cluster(
     if any(without.values()):
         lines.append(f"left out for want of one label: {without['train']:,} of train, {without['test']:,} of test")
     cells_of = ((row.name, row.role, *numbers.values()) for row, numbers in zip(rows, metrics, strict=True))
-    content = {
-        "format": "graphdoc.clustering/1",
-        "data": {"train": sizes[0], "test": sizes[1], "without_label": without},
-        "rows": [row.to_dict() for row in rows],
-    }
+    data = {"train": sizes[0], "test": sizes[1], "without_label": without}
+    content = {"format": "graphdoc.clustering/1", "data": data, "rows": [row.to_dict() for row in rows]}
     write_csv = Table(["model", "role", *metrics[0]], cells_of).write_csv
     show(outputs, content, [table], [*lines, *_in_both(train, test), *notes], report, csv=write_csv, plot=draw)
 

@@ -196,12 +196,8 @@ def _sample_block(shared: _Shared, block: Sequence[int]) -> list[Numbers]:
 def _sample(shared: _Shared, pair: int) -> Numbers:
     """A pair as numbers: sentences of both documents, their subtopics, and every view of either."""
     first, second = shared.rows[pair].tolist()
-    sampled = shared.sampler.sample(
-        (shared.fields[first], shared.features[first]),
-        (shared.fields[second], shared.features[second]),
-        range(shared.views),
-        "training",
-    )
+    sides = [(shared.fields[document], shared.features[document]) for document in (first, second)]
+    sampled = shared.sampler.sample(sides[0], sides[1], range(shared.views), "training")
     views = sampled.views
     if shared.likelihoods:
         by_side = shared.likelihoods[first], shared.likelihoods[second]

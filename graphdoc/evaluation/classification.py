@@ -261,13 +261,8 @@ class ClassificationEvaluator(Evaluator):
 
     def score(self, predicted: PredictedLabels) -> ClassificationScores:
         """Measure what :meth:`predict` gave."""
-        return classification_scores(
-            self.labelled.labels,
-            predicted.labels,
-            predicted.classes,
-            predicted.probabilities,
-            multi_label=self.multi_label,
-        )
+        given = (self.labelled.labels, predicted.labels, predicted.classes, predicted.probabilities)
+        return classification_scores(*given, multi_label=self.multi_label)
 
     def mistakes(self, predicted: PredictedLabels) -> list[dict[str, Any]]:
         """The mistakes, those that the model is surest of first.

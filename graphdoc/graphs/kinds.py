@@ -258,15 +258,9 @@ class JoinedGraphs:
             weights.append(adjacency[target, source])
             edge_counts.append(len(target))
         joined = np.concatenate(edges, axis=1)
-        return cls(
-            node_kind,
-            section_of,
-            joined,
-            _edge_kinds(joined, node_kind, section_of),
-            counts,
-            np.array(edge_counts, np.int64),
-            np.concatenate(weights).astype(np.float32),
-        )
+        weight, of_edges = np.concatenate(weights).astype(np.float32), np.array(edge_counts, np.int64)
+        edge_kind = _edge_kinds(joined, node_kind, section_of)
+        return cls(node_kind, section_of, joined, edge_kind, counts, of_edges, weight)
 
     @classmethod
     def from_queries(cls, sections: Sequence[int]) -> JoinedGraphs:
@@ -276,14 +270,8 @@ class JoinedGraphs:
         """
         nodes = np.arange(len(sections), dtype=np.int64)
         ones = np.ones_like(nodes)
-        return cls(
-            np.full_like(nodes, NodeKind.QUERY),
-            np.asarray(sections, np.int64),
-            np.stack([nodes, nodes]),
-            np.full_like(nodes, EdgeKind.SELF_LOOP),
-            ones,
-            ones,
-        )
+        node_kind, edge_kind = np.full_like(nodes, NodeKind.QUERY), np.full_like(nodes, EdgeKind.SELF_LOOP)
+        return cls(node_kind, np.asarray(sections, np.int64), np.stack([nodes, nodes]), edge_kind, ones, ones)
 
     @classmethod
     def join(cls, parts: Sequence[JoinedGraphs]) -> JoinedGraphs:

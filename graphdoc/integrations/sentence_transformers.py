@@ -24,11 +24,8 @@ from ..runtime.files import write_text
 from ..similarity.kinds import similarity_of
 
 # What sentence-transformers reads in addition to a checkpoint: its parts, their names, and what the whole is like.
-MODULES_FILE, MODULE_FILE, MODEL_FILE = (
-    "modules.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-)
+MODULES_FILE, MODULE_FILE = "modules.json", "sentence_bert_config.json"
+MODEL_FILE = "config_sentence_transformers.json"
 _TRANSFORMER = "sentence_transformers.base.modules.transformer.Transformer"
 # The keyword "task" is what separates queries from documents.
 _MODULES = [{"idx": 0, "name": "0", "path": "", "type": _TRANSFORMER, "kwargs": ["task"]}]
@@ -43,12 +40,8 @@ def save_for_sentence_transformers(encoder: DocumentEncoder, folder: str | Path)
     """Write an encoder as a folder that ``SentenceTransformer`` and ``DocumentEncoder.from_pretrained`` both read."""
     target = encoder.save_pretrained(folder)
     similarity = similarity_of(encoder.model.config.similarity).vectors
-    model = {
-        "model_type": "SentenceTransformer",
-        "prompts": {"query": "", "document": ""},
-        "default_prompt_name": None,
-        "similarity_fn_name": similarity,
-    }
+    model: dict[str, Any] = {"model_type": "SentenceTransformer", "prompts": {"query": "", "document": ""}}
+    model |= {"default_prompt_name": None, "similarity_fn_name": similarity}
     for name, value in ((MODULE_FILE, _MODULE), (MODEL_FILE, model), (MODULES_FILE, _MODULES)):
         write_text(target / name, json.dumps(value, indent=2) + "\n")
     return target

@@ -97,13 +97,8 @@ def cluster_terms(assigned: Tensor, pairs: PairedSentences) -> ClusterTerms:
     collapse = clusters.sqrt() / counts.clamp(min=1) * torch.linalg.vector_norm(by_pair(assigned), dim=1) - 1
     sides = _by_side(assigned, pairs, number)
     shared = (sides / sides.sum(dim=2, keepdim=True).clamp(min=1)).amin(dim=1).sum(dim=1)
-    return ClusterTerms(
-        _modularity(assigned, pairs, by_pair),
-        collapse,
-        _divergence(assigned, pairs, is_own),
-        _orthogonality(assigned, pairs, is_own),
-        shared,
-    )
+    modularity, divergence = _modularity(assigned, pairs, by_pair), _divergence(assigned, pairs, is_own)
+    return ClusterTerms(modularity, collapse, divergence, _orthogonality(assigned, pairs, is_own), shared)
 
 
 def _modularity(assigned: Tensor, pairs: PairedSentences, by_pair: Callable[[Tensor], Tensor]) -> Tensor:

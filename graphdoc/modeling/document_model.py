@@ -111,13 +111,8 @@ class DocumentModel(PreTrainedModel):
         self.register_buffer("centre", None if config.centre is None else torch.zeros(config.node_size))
         self.graph = GraphAttentionStack(config.node_size, config.graph_layers, config.graph_heads, config.skip)
         self.readout: Readout = config.readout_class(config)
-        self.head = (
-            ClassificationHead(
-                config.hidden_size, len(config.labels), config.classifier_dropout, config.classifier_terms
-            )
-            if config.labels
-            else None
-        )
+        sizes = (config.hidden_size, len(config.labels or ()), config.classifier_dropout, config.classifier_terms)
+        self.head = ClassificationHead(*sizes) if config.labels else None
         clustering = config.clustering
         self.subtopic_head = None if clustering is None else SubtopicHead(config.node_size, clustering.columns)
         self.lexical = None if config.words is None else LexicalPart(config.words)

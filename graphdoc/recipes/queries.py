@@ -164,12 +164,8 @@ def queries_counted(number: int) -> str:
 def _read(settings: RetrievalSettings, source: str, split: str | None) -> Judgements:
     queries = settings.queries
     is_same, is_folder = source == queries.source, Path(source).is_dir()
-    return read_judgements(
-        source,
-        split=split,
-        only=queries.only if is_same else (),
-        text_column=queries.text_column if is_folder or is_same else TEXT_COLUMN,
-    )
+    column = queries.text_column if is_folder or is_same else TEXT_COLUMN
+    return read_judgements(source, split=split, only=queries.only if is_same else (), text_column=column)
 
 
 def _without_sources(judgements: Judgements, grade: int | None) -> tuple[Judgements, dict[str, frozenset[str]]]:

@@ -385,12 +385,8 @@ class LanceStore:
 
     async def _prepared(self) -> None:
         kinds, words = _lancedb().index, self.record["words"]
-        texts = kinds.FTS(
-            language=words["language"] or "English",
-            stem=words["stem"],
-            remove_stop_words=not words["stop_words"],
-            base_tokenizer=words["tokenizer"],
-        )
+        by = {"language": words["language"] or "English", "stem": words["stem"], "base_tokenizer": words["tokenizer"]}
+        texts = kinds.FTS(**by, remove_stop_words=not words["stop_words"])
         structures = {"key": kinds.BTree(), "id": kinds.BTree(), "level": kinds.Bitmap()} | dict.fromkeys(_TEXTS, texts)
         present = {index.columns[0] for index in await self._table.list_indices()}
         for column, kind in structures.items():

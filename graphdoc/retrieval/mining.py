@@ -379,11 +379,8 @@ class NegativeLists:
             mean = total / len(self.lists)
         by, without = self.record.get("by", "unknown means"), sum(not ids for ids in self.lists.values())
         lines = [f"{counted(total, 'mined negative')} of {_queries(len(self))}, {mean:.1f} each, by {by}"]
-        lines += [
-            f"no negatives: {self.rejected[name]:,} candidates that {REASONS[name]}"
-            for name in REASONS
-            if self.rejected.get(name)
-        ]
+        counts = {reason: self.rejected.get(name, 0) for name, reason in REASONS.items()}
+        lines += [f"no negatives: {count:,} candidates that {reason}" for reason, count in counts.items() if count]
         return [*lines, f"{_queries(without)} without any"] if without else lines
 
     def write(self, path: str | Path) -> Path:

@@ -57,13 +57,9 @@ def word_settings(language: str) -> dict[str, Any]:
     """
     code = language.partition("-")[0].lower()
     name = _STEMMED.get(code, "")
-    return {
-        "language": name,
-        "stem": bool(name),
-        "stop_words": not name,
-        "tokenizer": "icu" if code in _WITHOUT_SPACES else "simple",
-        "formula": "bm25 k1=1.2 b=0.75",
-    }
+    tokenizer = "icu" if code in _WITHOUT_SPACES else "simple"
+    rules = {"language": name, "stem": bool(name), "stop_words": not name}
+    return {**rules, "tokenizer": tokenizer, "formula": "bm25 k1=1.2 b=0.75"}
 
 
 class Word(NamedTuple):

@@ -137,14 +137,8 @@ class SubtopicTable:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values; ``a`` and ``b`` are the subtopic of every sentence of the field of either."""
         first, second = (side.tolist() for side in self.subtopics.sides)
-        return {
-            "by": self.by,
-            "cluster_size": self.cluster_size,
-            "beyond": list(self.beyond),
-            "rows": [row.to_dict() for row in self.rows],
-            "a": first,
-            "b": second,
-        }
+        about = {"by": self.by, "cluster_size": self.cluster_size, "beyond": list(self.beyond)}
+        return {**about, "rows": [row.to_dict() for row in self.rows], "a": first, "b": second}
 
 
 def leading_words(

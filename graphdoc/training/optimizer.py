@@ -64,11 +64,8 @@ def save_optimizer(folder: Path, optimizer: Any, schedule: Any, scaler: Any) -> 
     """Write the state of an optimizer, its schedule, and what scales its gradients."""
     state = optimizer.state_dict()
     entries = {f"{number}.{name}": value for number, of in state["state"].items() for name, value in of.items()}
-    content = {
-        "groups": state["param_groups"],
-        "schedule": schedule.state_dict(),
-        "scaler": scaler and scaler.state_dict(),
-    }
+    content = {"groups": state["param_groups"], "schedule": schedule.state_dict()}
+    content["scaler"] = scaler and scaler.state_dict()
     (folder / VALUES_FILE).write_text(json.dumps(content, default=_plain), encoding="utf-8")
     save_file({key: tensor.detach().contiguous().cpu() for key, tensor in entries.items()}, folder / TENSORS_FILE)
 

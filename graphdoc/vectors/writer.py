@@ -322,13 +322,8 @@ class ShardEncoder:
                     continue
                 yield segmented
 
-        encoded = encoder.stream(
-            with_text(),
-            **{name: settings[name] for name in ("level", "dtype", "token_budget", "padding")},
-            workers=0,
-            totals=coverage,
-            bar=bar,
-        )
+        options = {name: settings[name] for name in ("level", "dtype", "token_budget", "padding")}
+        encoded = encoder.stream(with_text(), **options, workers=0, totals=coverage, bar=bar)
         if settings["normalize_embeddings"]:
             encoded = ((one, torch.nn.functional.normalize(vectors, dim=-1)) for one, vectors in encoded)
 

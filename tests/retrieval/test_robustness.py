@@ -334,9 +334,7 @@ def test_a_hit_whose_document_is_gone_cannot_be_explained(index: DocumentIndex, 
             hit.explain()
 
 
-def test_places_and_models(
-    tmp_path: Path, index: DocumentIndex, encoder: DocumentEncoder, tiny_encoder: Encoders
-) -> None:
+def test_places(tmp_path: Path, index: DocumentIndex, encoder: DocumentEncoder, tiny_encoder: Encoders) -> None:
     record = json.dumps({**index.record, "format_version": 99, "words": {"future": 1}})
     newer = index._store.schema.with_metadata({b"graphdoc": record})
     lancedb = pytest.importorskip("lancedb")

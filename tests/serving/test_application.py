@@ -110,9 +110,7 @@ def test_the_page_asks_and_answers_and_hostile_words_stay_words(client: TestClie
         ("/compare", {"a": "rice", "b": "nowhere"}, 404, "nowhere"),
     ],
 )
-def test_requests_that_are_refused(
-    client: TestClient, path: str, parameters: dict[str, Any], status: int, key: str
-) -> None:
+def test_refused_requests(client: TestClient, path: str, parameters: dict[str, Any], status: int, key: str) -> None:
     answer = client.get(path, params=parameters)
     assert answer.status_code == status, answer.text
     assert key in answer.text and "Traceback" not in answer.text

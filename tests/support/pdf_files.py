@@ -25,8 +25,8 @@ class Words:
         base: height of the base line from the lower edge.
         text: in Latin 1; after a backspace, letters stand under the accent before it.
         size: of the letters.
-        font: ``F`` Times, ``B`` bold, ``I`` italic, ``C`` Courier, ``H`` Helvetica, ``U`` whose codes
-            have no meaning; in Helvetica ``~`` is a hyphen that breaks no line (U+2011).
+        font: ``F`` Times, ``B`` bold, ``I`` italic, ``C`` Courier, ``H`` Helvetica, where ``~`` is U+2011, ``U`` whose
+            codes have no meaning, ``J`` of letters of Japanese from ``!`` on.
         turned: degrees against the clock.
     """
 
@@ -77,11 +77,11 @@ def write_pdf(
     }
     other = b"/Encoding << /BaseEncoding /WinAnsiEncoding /Differences [126 /uni2011] >>"
     objects[fonts["H"] - 1] = objects[fonts["H"] - 1].replace(b"/Encoding /WinAnsiEncoding", other)
-    # Codes for private use, as files have whose fonts keep nothing but drawings of letters.
-    meanings = add_stream(
-        "", b"1 begincodespacerange <00> <ff> endcodespacerange 1 beginbfrange <21> <7e> <e021> endbfrange"
-    )
-    fonts["U"] = add(f"<< /Type /Font /Subtype /Type1 /BaseFont /Drawn /ToUnicode {meanings} 0 R >>".encode("ascii"))
+    # Codes for private use, as those have whose fonts keep nothing but drawings of letters.
+    for key, first in (("U", "e021"), ("J", "3042")):
+        ranges = f"1 begincodespacerange <00> <ff> endcodespacerange 1 beginbfrange <21> <7e> <{first}> endbfrange"
+        meaning = add_stream("", ranges.encode("ascii"))
+        fonts[key] = add(f"<< /Type /Font /Subtype /Type1 /BaseFont /Drawn /ToUnicode {meaning} 0 R >>".encode("ascii"))
     names = " ".join(f"/{key} {number} 0 R" for key, number in fonts.items())
     picture = add_stream(
         "/Type /XObject /Subtype /Image /Width 2 /Height 2 /ColorSpace /DeviceGray /BitsPerComponent 8", b"\0\xff\xff\0"

@@ -103,9 +103,7 @@ def test_a_run_that_was_killed_and_resumed_is_the_undisturbed_one(
     resume(undisturbed, tmp_path / "run")
 
 
-def test_a_run_that_is_asked_to_stop_writes_a_checkpoint_and_goes_on_later(
-    undisturbed: Undisturbed, tmp_path: Path
-) -> None:
+def test_a_run_that_is_asked_to_stop_writes_a_checkpoint_and_goes_on(undisturbed: Undisturbed, tmp_path: Path) -> None:
     run = start(undisturbed.config, tmp_path / "run")
     out, err = interrupt(run, tmp_path / "run", 7, signal.SIGTERM)
     assert run.returncode == 128 + signal.SIGTERM, err

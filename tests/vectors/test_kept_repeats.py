@@ -15,9 +15,7 @@ from graphdoc.errors import OutputError
 from graphdoc.segmentation import Repeats, find_repeats
 from graphdoc.vectors.folder import REPEATS_FILE, read_repeats
 
-NOTICE = (
-    "Whoever obtains a copy may use, copy, change and sell it, as long as this notice stays with all of its copies."
-)
+NOTICE = "Whoever obtains a copy may use, copy, change and sell it, as long as this notice stays with all its copies."
 SUBJECTS = ("rice", "tides", "rain", "maps", "bells")
 HASHES = np.array([3, 5, 8], np.uint32)
 

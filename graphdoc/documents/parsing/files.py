@@ -82,7 +82,8 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
     else:
         parsed = parse_text(text, kind)
     title = str(fields.pop("title", "") or fields.pop("subject", ""))
-    metadata = {**{key: value for key, value in fields.items() if value}, **parsed.metadata}
+    heading = {"heading": parsed.title} if title and parsed.title not in ("", title) else {}
+    metadata = {**{key: value for key, value in fields.items() if value}, **heading, **parsed.metadata}
     if warnings:
         metadata["warnings"] = [*warnings, *parsed.metadata.get("warnings", ())]
     return titled(replace(parsed, title=title or parsed.title, metadata=metadata), is_text=kind == "text")

@@ -47,6 +47,11 @@ def is_unknown(code: int) -> bool:
     return code > 0x10FFFF or unicodedata.category(chr(code)) in ("Cc", "Co", "Cn")
 
 
+def is_ideograph(code: int) -> bool:
+    """Whether a character is a letter or sign of Chinese or Japanese, which have no spaces between them."""
+    return 0x2E80 <= code < 0xA4D0 or 0xF900 <= code < 0xFB00 or 0xFF00 <= code < 0xFFF0 or code >= 0x20000
+
+
 def is_private(code: int) -> bool:
     """Whether a code is one for private use, as fonts of symbols have for bullets."""
     return 0xE000 <= code <= 0xF8FF

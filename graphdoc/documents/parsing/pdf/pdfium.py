@@ -8,11 +8,12 @@ from __future__ import annotations
 import ctypes
 import math
 import re
+import statistics
 from typing import Any
 
 import pypdfium2.raw as pdfium
 
-from .characters import ACCENTS, accented, is_private, is_right_to_left, is_unknown
+from .characters import ACCENTS, accented, is_ideograph, is_private, is_right_to_left, is_unknown
 
 _FIXED, _ITALIC, _SMALL_CAPITALS, _FORCED_BOLD = 1, 1 << 6, 1 << 17, 1 << 18
 _BOLD_WEIGHT = 600
@@ -126,14 +127,16 @@ _SURE_WORDS = 0.25
 # Beyond this gap, as in front of a tab or the next column, text goes on as another piece.
 _PIECE_GAP = 0.9
 _SAME_LINE = 0.05
+# Letters of Chinese and Japanese in justified lines and in columns are no further apart.
+_SET_APART = 0.35
 # Widths differ by more in fonts that are not a typewriter's.
 _EQUAL_WIDTHS = 0.04
 _DEEPEST_OUTLINE, _LONGEST_OUTLINE = 12, 20_000
 # PDFium stops a string there and says nothing.
 _LONGEST_STRING = 32_767
 _INVISIBLE, _STROKED = 3, 2
-# Parts of a right angle from which on the boxes of letters overlap their spaces.
-_ASKEW = 0.2
+# Of a right angle, beyond which text has a direction of its own: this and two for each degree.
+_MOST_SKEW, _ASKEW = 0.2, 4
 _WHITE = frozenset({0x9, 0xA, 0xD, 0x20, 0xA0, 0x2003, 0x2002, 0x2009, 0x200B})
 _LIGATURES = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
 _REPLACED = {0x2: "-", 0xAD: "-", **{0xFB00 + place: text for place, text in enumerate(_LIGATURES)}}
@@ -282,11 +285,15 @@ class _PageReader:
         self.styles: list[dict[str, Any]] = []
         self.unmapped = self.cut = self.characters = self.unknown = 0
         self.has_nameless = False
+        # Pieces whose letters are set apart, with the places of what looks like spaces.
+        self._apart: list[tuple[int, set[int]]] = []
+        # Where capitals are: sum of their edges, height, piece, place in it.
+        self._capitals: list[tuple[float, float, int, int]] = []
         # Widths of the characters of fonts without a name, by style.
         self._widths: dict[int, dict[str, float]] = {}
         self._numbers: dict[tuple[Any, ...], int] = {}
-        # By address of a text object: style, size, direction, whether it lies between directions.
-        self._objects: dict[int, tuple[int, float, int, bool]] = {}
+        # By address of a text object: style, size, direction.
+        self._objects: dict[int, tuple[int, float, int]] = {}
         self._fonts: dict[int, dict[str, Any]] = {}
 
     def read(self) -> None:
@@ -294,14 +301,22 @@ class _PageReader:
         box_at = ctypes.addressof(box)
         text = ctypes.cast(self._text, ctypes.c_void_p).value
         characters: list[str] = []
-        space = False
+        # Which of them are spaces that are not in the file, and how wide.
+        unseen: dict[int, float] = {}
+        space = is_real = False
+        spaces = 0
         start = end = left = base = height = 0.0
-        current = traits = (-1, 0.0, 0, False)
+        current = traits = (-1, 0.0, 0)
         last_object = run = 0
         nameless = is_leftward = False
         rising, tracking, joined = 0, 0.0, ""
 
         def finish() -> None:
+            follows = bool(self._apart) and self._apart[-1][0] == len(self.pieces) - 1
+            if 2 * len(unseen) >= len(characters) - len(unseen) and len(unseen) > (0 if follows else 1):
+                usual = statistics.median(unseen.values()) + _SPACE * current[1]
+                self._apart.append((len(self.pieces), {at for at, gap in unseen.items() if gap < usual}))
+            unseen.clear()
             if characters:
                 text = "".join(reversed(characters) if 2 * rising > len(characters) - 1 else characters)
                 # The library gives the halves of a character one by one.
@@ -316,6 +331,8 @@ class _PageReader:
             # Between words and lines the library puts spaces of its own, which belong to no object.
             if code in _WHITE or not (address := _object(text, place)):
                 space = True
+                if code in _WHITE and _object(text, place):
+                    is_real, spaces = True, spaces + 1
                 run += 1
                 self.cut += run == _LONGEST_STRING
                 continue
@@ -326,7 +343,7 @@ class _PageReader:
                     self._objects[address] = self._style(ctypes.cast(address, pdfium.FPDF_PAGEOBJECT), place)
                 traits = self._objects[address]
                 nameless = self.styles[traits[0]]["font"].startswith(_NAMELESS)
-                height = (y.value, -x.value, -y.value, x.value)[traits[2]]
+                height = _along_and_across(x.value, y.value, traits[2])[1]
             run += 1
             self.cut += run == _LONGEST_STRING
             if nameless:
@@ -345,6 +362,11 @@ class _PageReader:
                 start_of, end_of = _edges(box, traits[2])
                 if start_of < sum(edges) / 2 < end_of and (joined := accented(character, _code(text, place + 1))):
                     continue
+            if traits[2] >= _ASKEW:
+                # Boxes lie along the edges of the page, and those of neighbours overlap.
+                pdfium.FPDFText_GetCharOrigin(self._text, place, x, y)
+                along = _along_and_across(x.value, y.value, traits[2])[0]
+                edges = along, along + traits[1] / 2
             before, (left, right) = left, edges
             if nameless:
                 self._widths.setdefault(traits[0], {})[character] = round((right - left) / traits[1], 2)
@@ -361,7 +383,7 @@ class _PageReader:
                 or leftward != is_leftward
                 or abs(height - base) > _SAME_LINE * size
                 # Both letters of a ligature have its edges.
-                or (not -(0.5 + traits[3]) * size < gap < _PIECE_GAP * size and left != before)
+                or (not -0.5 * size < gap < _PIECE_GAP * size and left != before)
             ):
                 finish()
                 start, end, base, current, rising = left, right, height, traits, 0
@@ -369,33 +391,76 @@ class _PageReader:
                     # The box of a slanted letter reaches over the space before it.
                     pdfium.FPDFText_GetCharOrigin(self._text, place, x, y)
                     start = max(left, x.value)
-            elif leftward:
+            elif leftward or (gap < _SET_APART * size and is_ideograph(code) and is_ideograph(ord(characters[-1]))):
                 pass
-            elif gap > _SURE_SPACE * size + max(tracking, 0.0):
+            elif traits[2] < _ASKEW and gap > _SURE_SPACE * size + max(tracking, 0.0):
+                if not is_real:
+                    unseen[len(characters)] = gap
                 characters.append(" ")
             elif space and left != before:
                 pdfium.FPDFText_GetCharOrigin(self._text, place, x, y)
-                if traits[3] or (left if traits[2] else x.value) - end > _SPACE * size:
+                if traits[2] >= _ASKEW or (left if traits[2] else x.value) - end > _SPACE * size:
                     characters.append(" ")
             # Letters that are set apart have gaps that are no spaces.
             tracking = gap if characters and characters[-1] != " " else 0.0
             rising += leftward and left > start
+            if character.isupper():
+                self._capitals.append((left + right, height, len(self.pieces), len(characters)))
             characters.append(character)
-            is_leftward, space = leftward, False
+            is_leftward, space, is_real = leftward, False, False
             start, end = (min(start, left), max(end, right)) if leftward else (start, right)
         finish()
+        self._join_accents()
+        # In files that have their spaces, letters between which there are none are set apart.
+        for number, places in self._apart if 20 * spaces > self.characters else ():
+            piece = self.pieces[number]
+            self.pieces[number] = ("".join(it for at, it in enumerate(piece[0]) if at not in places), *piece[1:])
         self.has_nameless = bool(self._widths)
         for number, widths in self._widths.items():
             letters = [width for letter, width in widths.items() if letter.isalnum()]
             self.styles[number]["fixed"] = len(letters) > 4 and max(letters) - min(letters) < _EQUAL_WIDTHS
 
-    def _style(self, found: Any, place: int) -> tuple[int, float, int, bool]:
+    def _join_accents(self) -> None:
+        """Join accents above capitals, which the library gives after the line, with their letters."""
+        alone = set()
+        for place, (text, left, right, base, style, direction) in enumerate(self.pieces):
+            size = self.styles[style]["size"]
+            for edges, height, number, at in self._capitals if len(text) == 1 and text in ACCENTS else ():
+                letters, *_, way = piece = self.pieces[number]
+                is_above = abs(edges - left - right) < 0.5 * size and 0 < base - height < 0.5 * size
+                if is_above and way == direction and (joined := accented(text, ord(letters[at]))):
+                    self.pieces[number] = (letters[:at] + joined + letters[at + 1 :], *piece[1:])
+                    alone.add(place)
+                    break
+        self.pieces = [piece for place, piece in enumerate(self.pieces) if place not in alone]
+
+    def _is_in_column(self, place: int, size: float) -> bool:
+        """Whether a letter of Chinese or Japanese stands above or below the next one or the one before."""
+        text = ctypes.cast(self._text, ctypes.c_void_p).value
+        if not is_ideograph(_code(text, place)):
+            return False
+        origins = []
+        for other in (place, place + 1, max(place - 1, 0)):
+            x, y = ctypes.c_double(), ctypes.c_double()
+            pdfium.FPDFText_GetCharOrigin(self._text, other, x, y)
+            origins.append((x.value, y.value, is_ideograph(_code(text, other))))
+        (x_here, y_here, _), *others = origins
+        return any(
+            is_one and abs(x - x_here) < size / 4 and 0.5 < abs(y - y_here) / size < 2 for x, y, is_one in others
+        )
+
+    def _style(self, found: Any, place: int) -> tuple[int, float, int]:
         matrix = pdfium.FS_MATRIX()
         a, b, c, d = 1.0, 0.0, 0.0, 1.0
         if pdfium.FPDFText_GetMatrix(self._text, place, matrix):
             a, b, c, d = matrix.a, matrix.b, matrix.c, matrix.d
         size = pdfium.FPDFText_GetFontSize(self._text, place) * (math.hypot(c, d) or 1.0)
-        turned = math.degrees(math.atan2(b, a)) / 90 if (a or b) else 0.0
+        angle = math.degrees(math.atan2(b, a)) if (a or b) else 0.0
+        direction = round(angle / 90) % 4
+        if abs(angle / 90 - round(angle / 90)) > _MOST_SKEW:
+            direction = _ASKEW + 2 * round(angle % 360)
+        elif direction == 0 and self._is_in_column(place, size):
+            direction = 3
         font = pdfium.FPDFTextObj_GetFont(found)
         traits = self._font(font)
         mode = pdfium.FPDFTextObj_GetTextRenderMode(found)
@@ -413,7 +478,7 @@ class _PageReader:
             style["bold"] = style["bold"] or mode == _STROKED
             style["invisible"] = mode == _INVISIBLE
             self.styles.append(style)
-        return self._numbers[key], size, round(turned) % 4, abs(turned - round(turned)) > _ASKEW
+        return self._numbers[key], size, direction
 
     def _font(self, font: Any) -> dict[str, Any]:
         address = ctypes.cast(font, ctypes.c_void_p).value or 0
@@ -426,6 +491,13 @@ class _PageReader:
             if not self._fonts[address]["font"]:
                 self._fonts[address]["font"] = f"{_NAMELESS} {address:x}"
         return self._fonts[address]
+
+
+def _along_and_across(x: float, y: float, direction: int) -> tuple[float, float]:
+    """Where a point lies on a page turned so that its text runs to the right."""
+    angle = math.radians(90 * direction if direction < _ASKEW else (direction - _ASKEW) / 2)
+    along, across = math.cos(angle), math.sin(angle)
+    return x * along + y * across, y * along - x * across
 
 
 def _edges(box: Any, direction: int) -> tuple[float, float]:

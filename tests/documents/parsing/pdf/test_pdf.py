@@ -216,24 +216,33 @@ def test_a_paragraph_goes_on_over_pages_and_words_over_lines() -> None:
 
 def test_hyphens_that_break_no_line_and_words_that_lie_askew_are_whole() -> None:
     lines = ["A well~known thing is a self~", "evident rule of the state~of~the~", "art."]
-    assert body(read([Words(72, 700 - 12 * at, text, 10, "H") for at, text in enumerate(lines)])).split() == [
-        *["A", "well-known", "thing", "is", "a", "self-evident", "rule", "of", "the", "state-of-the-art."]
-    ]
+    text = body(read([Words(72, 700 - 12 * at, text, 10, "H") for at, text in enumerate(lines)]))
+    assert text == "A well-known thing is a self-evident rule of the state-of-the-art."
     for turned in (20, 45, 60, -45):
         words = [Words(100 + 20 * at, 400 - 30 * at, line, 10, "F", turned) for at, line in enumerate(LINES)]
         assert body(read(words)).split() == TEXT.split()
+    page = [*paragraph(72, 700, LINES), *column(("Tides", 20, "B")), Words(150, 150, "DRAFT", 60, "B", 45)]
+    assert read(page).title == "Tides" and body(read(page)).endswith("DRAFT")
+
+
+def test_letters_apart_stand_in_words_and_those_of_japanese_have_no_spaces() -> None:
+    apart = [Words(72 + 9 * at, 740, letter) for at, letter in enumerate("LOCKS")]
+    assert read([*apart, *paragraph(72, 700, LINES)]).title == "LOCKS"
+    lines = [Words(72, 700 - 12 * at, line, 10, "J") for at, line in enumerate(("!" * 40, "#" * 9))]
+    assert body(read(lines)) == "あ" * 40 + "い" * 9
+    # Columns run from the right to the left.
+    upright = [Words(300 - 14 * (at // 8), 700 - 10 * (at % 8), chr(33 + 2 * at), 10, "J") for at in range(24)]
+    assert body(read(upright)) == "".join(chr(0x3042 + 2 * at) for at in range(24))
 
 
 def test_slanted_words_stand_apart_accents_stand_on_their_letters_and_entries_are_whole() -> None:
     slanted = [Words(72, 700, "True if"), Words(101.99, 700, "file exists.", 10, "I")]
-    accents = [Words(72, 680, "La instrucci\xb4\bon \xb4 y `\ba")]
-    lines = ["The command is read from the first argument, and all that follows it is its posi-", "tional arguments."]
+    accents = [Words(72, 680, "La instrucci\xb4\bon \xb4 y `\ba"), Words(72, 660, "EL"), Words(73.4, 662.4, "\xb4")]
+    lines = ["The command is read from the first argument, and all that follows is its posi-", "tional arguments."]
     entry = [Words(72, 640, "-c"), *paragraph(108, 640, lines)]
     text = body(read([*slanted, *accents, *entry, *paragraph(72, 560, LINES * 4)]))
-    assert "True if file exists." in text and "La instrucción ´ y à" in text
-    assert (
-        "-c The command is read from the first argument, and all that follows it is its positional arguments." in text
-    )
+    assert "True if file exists." in text and "La instrucción ´ y à" in text and "ÉL" in text
+    assert "-c The command is read from the first argument, and all that follows is its positional arguments." in text
 
 
 def test_notes_follow_their_paragraph_without_marks() -> None:
