@@ -84,8 +84,7 @@ section_strategy = st.fixed_dictionaries(
 def test_to_dict_reads_back(sections: list[dict[str, Any]], id: str, title: str, label: Any) -> None:
     row = {"id": id, "title": title, "label": label, "sections": sections, "year": 1, "metadata": {"a": [1]}}
     document = Document.from_mapping(row)
-    assert Document.from_mapping(document.to_dict()) == document
-    assert document.metadata == {"year": 1, "a": (1,)}
+    assert Document.from_mapping(document.to_dict()) == document and document.metadata == {"year": 1, "a": (1,)}
 
 
 def test_columns_can_be_named() -> None:
@@ -113,8 +112,7 @@ def test_sections_get_heading_paths_from_their_levels() -> None:
 
 def test_sections_count_before_text_which_is_kept() -> None:
     document = Document.from_mapping({"id": "a", "text": "All.", "sections": ["All."]})
-    assert document.sections == (Section("All."),)
-    assert document.metadata == {"text": "All."}
+    assert document.sections == (Section("All."),) and document.metadata == {"text": "All."}
     for shape in ('[{"heading": "A", "text": "a"}, "b"]', {"heading": ["A", None], "text": ["a", "b"]}):
         shaped = Document.from_mapping({"id": "a", "sections": shape})
         assert shaped.sections == (Section("a", "A", 1, ("A",)), Section("b"))
@@ -170,8 +168,7 @@ def test_documents_hash_copy_and_pickle() -> None:
     assert len({document, same, dataclasses.replace(document, metadata={"tags": ["b"]})}) == 2
     assert document != dataclasses.replace(document, label="l")
     for copied in (copy.copy(document), copy.deepcopy(document), pickle.loads(pickle.dumps(document))):
-        assert copied == document
-        assert hash(copied) == hash(document)
+        assert copied == document and hash(copied) == hash(document)
     assert document.to_dict()["metadata"] == {**metadata, "vector": [0, 1]}
     metadata["tags"].append("b")  # type: ignore[attr-defined]
     assert document.metadata["tags"] == ("a", {"deep": (1,)})

@@ -100,8 +100,7 @@ def test_table_cells_may_hold_lines_quotes_and_sections(tmp_path: Path) -> None:
     )
     first, second, third = read_documents(path)
     assert first == Document("a", (Section("x\ny", "A", 1, ("A",)),))
-    assert second == Document("b", (Section('two\n"lines", and'),), label="3")
-    assert third.words == 100_000
+    assert second == Document("b", (Section('two\n"lines", and'),), label="3") and third.words == 100_000
 
 
 def test_json_lists_and_objects(tmp_path: Path) -> None:
@@ -363,8 +362,7 @@ def test_duplicate_ids_name_both_places(tmp_path: Path) -> None:
     assert message.startswith(f"{tmp_path}/two.jsonl:1: ") and "'d0'" in message and "one.jsonl" in message
     report = ReadingReport()
     assert len(ids(tmp_path, on_error="skip", report=report)) == 3
-    assert report.duplicate_ids == ["d0", "d1", "d2"]
-    assert "the given rows" in error([*ROWS, ROWS[2]])
+    assert report.duplicate_ids == ["d0", "d1", "d2"] and "the given rows" in error([*ROWS, ROWS[2]])
     report = ReadingReport()
     assert ids([*ROWS, ROWS[2]], unique_ids=False, report=report) == ["d0", "d1", "d2", "d2"]
     assert (report.documents, report.skipped, report.duplicate_ids) == (4, [], [])

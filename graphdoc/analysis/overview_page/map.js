@@ -95,7 +95,7 @@ class Labels {
         const [right, down] = step < 0 ? [Math.cos(2.4 * step), Math.sin(2.4 * step)] : [0, step % 2 ? -1 : 1];
         // A name that would be cut at the edge is moved inside.
         const cx = Math.max(width / 2 + 4, Math.min(camera.width - width / 2 - 4, sx + far * right));
-        const cy = sy + far * down;
+        const cy = Math.max(height / 2 + 4, Math.min(camera.height - height / 2 - 4, sy + far * down));
         if (dots.some(([x, y]) => Math.abs(x - cx) < width / 2 + 4 && Math.abs(y - cy) < height / 2 + 4)) continue;
         if (!this.take(cx - width / 2, cy - height / 2, width, height)) continue;
         const colour = state.field === 'group' && !faint ? shade(hueOfGroup[group], 'text') : fonts.ink;

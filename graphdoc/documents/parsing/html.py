@@ -34,7 +34,7 @@ _NOT_SHOWN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORE
 _HIDDEN_CLASSES = names("hideme out-of-band rightside")
 # Whole pages are marked with aria-hidden while a dialog is open; icons and second forms of formulas stand inline.
 _INLINE = names("a abbr b em i nobr small span strong sub sup")
-# Anchors that mdBook, Sphinx, rustdoc, MkDocs, Docusaurus and GitHub put beside what they lead to.
+# Anchors that mdBook, Sphinx, rustdoc, MkDocs, Docusaurus and GitHub put beside what they lead to, or a font's icon.
 _SIGNS = frozenset({"", "#", "§", "¶", "🔗", "◆", "⚓", "∞", "↩", "↩\ufe0e"})
 _PERMALINK_WORDS = frozenset(
     {"anchor", "link", "permalink", "permanent link", "direct link", "link to this heading", "link to this section"}
@@ -68,7 +68,7 @@ def _mark_of(element: _Element, heading: _Element | None, texts: dict[_Element, 
         return "hidden"
     if name == "a" and "#" in element.get("href", ""):
         text = shown(element)
-        if text in _SIGNS:
+        if text in _SIGNS or "\ue000" <= text <= "\uf8ff":
             return "permalink"
         if heading is not None and text.casefold() in _PERMALINK_WORDS and _text_of(heading, texts) not in ("", text):
             return "permalink"

@@ -168,7 +168,9 @@ class _Writer:
                 case "heading_close" if token.level == 0:
                     heading_level = 0
                 case "inline" if heading_level:
-                    heading = _ATTRIBUTES.sub("", _inline_text(token.children or ()).strip())
+                    children = token.children or []
+                    told = [one for one in children if one.type != "image" and _tag_name(one.content) != "img"]
+                    heading = _ATTRIBUTES.sub("", (_inline_text(told).strip() or _inline_text(children)).strip())
                     if heading:
                         outline.start_section(heading, heading_level)
                     else:

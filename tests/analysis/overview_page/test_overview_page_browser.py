@@ -14,6 +14,7 @@ from comparison_payload import ATTACK
 from open_report import Report
 from typed import Folders
 
+from graphdoc.analysis.overview_page.page import render_overview
 from graphdoc.overview import Overview
 
 pytestmark = pytest.mark.browser
@@ -71,6 +72,24 @@ def zoom_of(shown: Report) -> float:
 
 def title_of(shown: Report) -> str:
     return shown.text("#card h2")
+
+
+def test_names_of_groups_and_what_was_cut_are_whole(browser: Any, overview: Overview, tmp_path: Path) -> None:
+    path = tmp_path / "cut.html"
+    path.write_text(render_overview(overview.to_dict() | {"not_whole": "2 of 120 documents " * 20}), encoding="utf-8")
+    shown = Report(browser, path, viewport={"width": 1280, "height": 420})
+    assert shown.page.eval_on_selector(".head .note", "(note) => note.scrollWidth <= note.clientWidth")
+    # Their alignment tells names of groups from titles.
+    shown.page.evaluate(
+        """{ const { prototype } = CanvasRenderingContext2D, write = prototype.fillText;
+        prototype.fillText = function (text, x, y) {
+            if (this.textAlign === 'center') (window.places ??= []).push(y / this.canvas.clientHeight);
+            return write.call(this, text, x, y); }; 0 }"""
+    )
+    shown.page.set_viewport_size({"width": 1280, "height": 400})
+    wait_for(lambda: shown.page.evaluate("window.places?.length > 4"))
+    assert all(0.02 < place < 0.98 for place in shown.page.evaluate("window.places"))
+    shown.close()
 
 
 def test_pointer_wheel_and_keyboard_in_the_map(shown: Report, overview: Overview) -> None:

@@ -21,8 +21,7 @@ def test_title_levels_and_paths() -> None:
         "<!DOCTYPE html><html><head><title>Page</title></head><body><header><h1>The\n Title</h1></header><p>Intro."
         "<section><h2>A</h2><p>a</p><h3>B <em>b</em></h3><p>b</p></section><h2>C</h2></body></html>"
     )
-    assert parsed.title == "The Title"
-    assert parsed.metadata == {"page_title": "Page"}
+    assert parsed.title == "The Title" and parsed.metadata == {"page_title": "Page"}
     assert parsed.sections == (
         Section("Intro."),
         Section("a", "A", 2, ("A",)),
@@ -36,8 +35,7 @@ def test_what_is_no_text_is_dropped_and_counted() -> None:
         "<nav><h1>Menu</h1></nav><p>a<script>bad()</script>b<style>p{}</style><noscript>no</noscript></p>"
         "<template><p>t</p></template><svg><title>s</title><text>v</text></svg><!-- c --><p>c</p><script>x</script>"
     )
-    assert [section.text for section in parsed.sections] == ["ab\n\nc"]
-    assert parsed.title == ""
+    assert [section.text for section in parsed.sections] == ["ab\n\nc"] and parsed.title == ""
     assert parsed.metadata == {
         "dropped_elements": {"nav": 1, "noscript": 1, "script": 2, "style": 1, "svg": 1, "template": 1},
         "furniture_characters": len("Menu") + len("no"),
@@ -176,8 +174,7 @@ def test_menus_without_a_name_and_lists_of_links_that_are_text() -> None:
     only = "<div class=nav><ul><li><a href=1>One</a><li><a href=2>Two</a><li><a href=3>Three</a></ul></div>"
     assert Document.from_html(only).text == "One\nTwo\nThree"
     named = "<h1>Work</h1><div class='related sidebar menu'><h2>Related work</h2><p>Others measured.</p></div>"
-    assert "Others measured" in text_of(named)
-    assert document.title == "Beans"
+    assert "Others measured" in text_of(named) and document.title == "Beans"
     assert [(section.heading, section.text) for section in document.sections] == [
         ("", "They climb."),
         ("See also", "Peas\nLentils\nVetches"),

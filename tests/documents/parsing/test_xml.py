@@ -40,8 +40,7 @@ TEI = """<TEI xmlns="http://www.tei-c.org/ns/1.0"><teiHeader><fileDesc><titleStm
 
 def test_jats() -> None:
     parsed = parse_xml(JATS)
-    assert parsed.title == "The Title é"
-    assert parsed.metadata == {"dropped_elements": {"ref-list": 1}}
+    assert parsed.title == "The Title é" and parsed.metadata == {"dropped_elements": {"ref-list": 1}}
     assert parsed.sections == (
         Section("Summary.", "Abstract", 1, ("Abstract",)),
         Section("Lead α &unknown;."),
@@ -56,8 +55,7 @@ def test_jats() -> None:
 
 def test_tei() -> None:
     parsed = parse_xml(TEI)
-    assert parsed.title == "T"
-    assert parsed.metadata == {"dropped_elements": {"listBibl": 1}}
+    assert parsed.title == "T" and parsed.metadata == {"dropped_elements": {"listBibl": 1}}
     assert parsed.sections == (
         Section("Summary.", "Abstract", 1, ("Abstract",)),
         Section("Text of the lone kind.\n\nNote.", "One", 1, ("One",)),

@@ -46,8 +46,7 @@ def test_ids_are_those_of_documents(tmp_path: Path) -> None:
 def test_pairs_of_documents_that_are_not_there(tmp_path: Path) -> None:
     pairs = read_pair_file(written(tmp_path / "pairs.tsv", "a\tb\t1\na\t<x>\t0\ny\tb\t0\na\tc\t1\n"))
     left = pairs.among({"a", "b", "c"}, "leave_out")
-    assert list(left) == [("a", "b", 1), ("a", "c", 1)]
-    assert left.location(1) == f"{tmp_path}/pairs.tsv:4"
+    assert list(left) == [("a", "b", 1), ("a", "c", 1)] and left.location(1) == f"{tmp_path}/pairs.tsv:4"
     assert pairs.among({"a", "b", "c", "<x>", "y"}) is pairs
     with pytest.raises(DocumentError, match=r"pairs.tsv:2: .*'<x>'.*2 of 4 "):
         pairs.among(["a", "b", "c"])

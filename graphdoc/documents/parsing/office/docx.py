@@ -138,9 +138,8 @@ class _Reader:
         cells = [[cell for cell in row.iter("{*}tc") if _row_of(cell) is row] for row in rows]
         if all(len(row) <= 1 for row in cells):
             # A table of one column is a frame around paragraphs.
-            for row in cells:
-                for cell in row:
-                    self.read(cell, depth + 1)
+            for cell in (cell for row in cells for cell in row):
+                self.read(cell, depth + 1)
             return
         for row in cells:
             texts = []

@@ -18,6 +18,8 @@ from .archive import Archive, resolved
 _CONTAINER = "META-INF/container.xml"
 _PAGES = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"})
 _LINK = re.compile(r"""<a\b[^<>]*\shref\s*=\s*["']([^"'#]+)""")
+# The name of a project, which is no title.
+_FILE_NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)+")
 _FONTS_ONLY = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 
 
@@ -41,7 +43,7 @@ def parse_epub(content: bytes) -> ParsedDocument:
         text = joined_lines("".join(map(str, element.itertext())))
         if text:
             texts.setdefault(local_name(element), []).append(text)
-    title = texts.get("title", [""])[0]
+    title = next((text for text in texts.get("title", ()) if not _FILE_NAME.fullmatch(text)), "")
     outline = Outline()
     dropped: Counter[str] = Counter()
     missing = 0

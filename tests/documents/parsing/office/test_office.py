@@ -110,7 +110,7 @@ def test_pptx() -> None:
     assert parsed.metadata["dropped_elements"] == {"page number": 1, "running foot": 1}
 
 
-def epub(chapters: dict[str, str], **more: str) -> bytes:
+def epub(chapters: dict[str, str], title: str = "Tides", **more: str) -> bytes:
     items = "".join(
         f'<item id="{name}" href="{name}.xhtml" media-type="application/xhtml+xml" properties="{kind}"/>'
         for name, kind in ((name, "nav" if name == "n" else "") for name in chapters)
@@ -118,7 +118,7 @@ def epub(chapters: dict[str, str], **more: str) -> bytes:
     spine = "".join(f'<itemref idref="{name}"/>' for name in chapters if name not in ("outside", "unlinked"))
     package = (
         '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>'
-        "<dc:title>Tides</dc:title><dc:creator>The keeper</dc:creator></metadata>"
+        f"<dc:title>{title}</dc:title><dc:creator>The keeper</dc:creator></metadata>"
         f"<manifest>{items}</manifest><spine>{spine}</spine></package>"
     )
     container = '<container><rootfiles><rootfile full-path="book/package.opf"/></rootfiles></container>'
@@ -143,6 +143,7 @@ def test_epub() -> None:
     low = [(2, "Low water", "Less.\n\nBy a foot.\n\n1"), (1, "", "By an inch.")]
     assert outline(parsed) == [(1, "High water", TEXT), (2, "Spring", "More."), (1, "", "Between."), *low]
     assert parsed.metadata["dropped_elements"] == {"nav": 1, "page outside the book's order": 1}
+    assert parse_epub(epub({"t": "<h1>Tides</h1><p>High.</p>"}, "the-tides")).title == "Tides"
 
 
 def test_a_locked_book_says_so() -> None:
@@ -178,10 +179,8 @@ def test_mail_as_page_with_attachments() -> None:
     message.add_alternative(f"<h2>High water</h2><p>{TEXT}</p><script>no()</script>", subtype="html")
     message.add_attachment(b"x", maintype="application", subtype="pdf", filename="gauge.pdf")
     parsed = parse_mail(message.as_bytes())
-    assert parsed.title == "Tides für alle"
-    assert outline(parsed)[-1] == (2, "High water", TEXT)
-    assert parsed.metadata["attachments"] == ["gauge.pdf"]
-    assert parsed.metadata["from"] == "keeper@example.org"
+    assert parsed.title == "Tides für alle" and outline(parsed)[-1] == (2, "High water", TEXT)
+    assert parsed.metadata["attachments"] == ["gauge.pdf"] and parsed.metadata["from"] == "keeper@example.org"
 
 
 def test_mail_as_text(tmp_path: Path) -> None:

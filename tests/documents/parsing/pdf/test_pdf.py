@@ -134,12 +134,10 @@ def test_bold_lines_and_code_apart_from_the_text_are_headings_and_terms_of_a_lis
 def test_numbers_in_words_and_headings_of_slides_that_go_on_are_left_out_and_counted() -> None:
     page = [Words(460, 780, "TWO", 14, "B"), *column((HIGH, 14, "B"), top=740)]
     parsed = read(sections(), page)
-    assert names(parsed) == [HIGH, LOW, HIGH]
-    assert parsed.metadata["dropped_elements"] == {"number in words": 1}
+    assert names(parsed) == [HIGH, LOW, HIGH] and parsed.metadata["dropped_elements"] == {"number in words": 1}
     slides = [[Words(72, 700, HIGH, 20, "B"), *paragraph(72, 660, [line])] for line in LINES]
     parsed = read(sections(), *slides)
-    assert names(parsed) == [HIGH, LOW, HIGH]
-    assert all(line in parsed.sections[2].text for line in LINES)
+    assert names(parsed) == [HIGH, LOW, HIGH] and all(line in parsed.sections[2].text for line in LINES)
     assert parsed.metadata["dropped_elements"] == {"running head": 2}
 
 
@@ -250,8 +248,7 @@ def test_notes_follow_their_paragraph_without_marks() -> None:
     first += [Words(190, 760, "and falls as often, and whoever lives beside it learns its hours.")]
     first += [*paragraph(72, 740, LINES), Words(72, 75, "1", 6), Words(76, 72, "Seen from the bridge.", 8)]
     text = body(read(first, paragraph(72, 760, LINES)))
-    assert "a day and falls" in text
-    assert text.index("Seen from the bridge.") < text.rindex("The river rises")
+    assert "a day and falls" in text and text.index("Seen from the bridge.") < text.rindex("The river rises")
 
 
 def test_the_outline_counts_and_useless_ones_do_not() -> None:
@@ -300,8 +297,7 @@ def test_a_page_that_ends_the_process_costs_one_page(monkeypatch: Patch) -> None
         patched.setattr(file_process._Process, "ask", ask_and_die)
         parsed = parse_pdf(content)
     assert "Page 0" in body(parsed) and "Page 2" in body(parsed)
-    assert warned(parsed, "pages lost: 2 of 3", "SIGKILL")
-    assert "warnings" not in parse_pdf(content).metadata
+    assert warned(parsed, "pages lost: 2 of 3", "SIGKILL") and "warnings" not in parse_pdf(content).metadata
 
 
 def test_the_library_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
@@ -364,8 +360,7 @@ ENGLISH = "The harbour master wrote שלום עולם in his log, and the reply 
 )
 def test_letters_words_and_signs_stand_as_they_are_read(name: str, title: str, paragraphs: list[str]) -> None:
     document = Document.from_file(FILES / f"{name}.pdf")
-    assert document.title == title
-    assert document.text.split("\n\n") == paragraphs
+    assert document.title == title and document.text.split("\n\n") == paragraphs
 
 
 def test_text_in_a_font_without_meanings_is_refused_and_such_pages_are_left_out_and_named() -> None:
