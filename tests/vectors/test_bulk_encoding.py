@@ -472,7 +472,7 @@ def test_documents_without_text_or_with_an_id_that_is_taken(encode: Encode, out:
 def test_what_the_reader_skips_is_listed(encode: Encode, out: Path, tmp_path: Path) -> None:
     source = corpus_file(tmp_path / "corpus.jsonl", made_up(12))
     lines = source.read_text().splitlines()
-    nothing = json.dumps({"id": "nothing", "text": "\u200e"})
+    nothing = json.dumps({"id": "nothing", "text": "\u202d"})
     source.write_text("\n".join([*lines[:4], "{broken", *lines[4:9], lines[3], *lines[9:], nothing]))
 
     def read() -> Manifest:

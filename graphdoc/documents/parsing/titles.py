@@ -49,6 +49,7 @@ _SAYS_NOTHING = re.compile(
 )
 _LONGEST_TITLE = 120
 _NO_FIRST_LINE = re.compile(r"#!|\w+://|(?:copyright|dear|hello|hi|sehr geehrte|liebe|ch[eè]re?|estimad[oa])\b", re.I)
+_BY_LINE = re.compile(r"(?:[Bb]y|BY|[Vv]on|[Pp]ar|[Pp]or|[Dd]i) [A-Z][^\n]{1,60}(?<![.,;:])\n")
 _ENDS_NO_TITLE = (".", ",", ";", ":", "!", "?", "…", "-")
 # What parts are called, and numbers as they tell parts apart.
 _PART_NAMES = """
@@ -150,7 +151,7 @@ def titled(parsed: ParsedDocument, *, is_text: bool) -> ParsedDocument:
         line, _, rest = first.text.strip().partition("\n")
         stands_apart = rest[:1] in ("", "\n") and (len(parsed.sections) > 1 or len(rest) > len(line) + 1)
         if (
-            (stands_apart or _is_centred(first.text))
+            (stands_apart or _BY_LINE.match(rest) or _is_centred(first.text))
             and len(line) <= _LONGEST_TITLE
             and not line.rstrip().endswith(_ENDS_NO_TITLE)
             and 2 * sum(map(str.isalpha, line)) > len(line)

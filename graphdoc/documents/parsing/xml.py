@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 JATS = Vocabulary(
     dropped=names(
         "ref-list front front-stub processing-meta permissions object-id graphic media inline-graphic "
-        "related-object second-form articleinfo info"
+        "related-object second-form articleinfo bookinfo chapterinfo info"
     ),
     blocks=names(
         "abstract ack app app-group array attrib back bio body boxed-text caption code def-list disp-formula "
@@ -35,7 +35,7 @@ JATS = Vocabulary(
     verbatim=names("preformat code programlisting screen"),
     line_breaks=names("break"),
     sections=names("sec abstract trans-abstract ack app glossary notes fn-group bio sub-article response")
-    | names("section sect1 sect2 sect3 sect4 sect5 appendix"),
+    | names("part preface chapter section sect1 sect2 sect3 sect4 sect5 appendix"),
     headings=names("title"),
     default_headings={"abstract": "Abstract", "trans-abstract": "Abstract", "ack": "Acknowledgements"},
     labels=names("label"),
@@ -70,7 +70,7 @@ _WITHOUT_TEXT = ("second-form", "front-stub", "graphic", "inline-graphic", "obje
 
 
 def parse_xml(text: str) -> ParsedDocument:
-    """Parse JATS or DocBook (root ``article``), TEI (root ``TEI``) or XHTML into sections of readable plain text.
+    """Parse JATS or DocBook (``article``, ``book``), TEI or XHTML into sections of readable plain text.
 
     A section's level is its depth. Abstracts come first. Reference lists are dropped and counted in the metadata under
     ``dropped_elements``; notes inside a paragraph follow it.
@@ -81,7 +81,7 @@ def parse_xml(text: str) -> ParsedDocument:
         reason = joined_lines(str(error.msg)).removesuffix(" (<string>, line 1)")
         raise DocumentError(f"it is not well-formed XML ({reason}); mend it at that place") from None
     match local_name(root):
-        case "article":
+        case "article" | "book" | "chapter":
             return _parse_jats(root)
         case "TEI" | "TEI.2":
             return _parse_tei(root)
@@ -89,8 +89,8 @@ def parse_xml(text: str) -> ParsedDocument:
             return parse_html_tree(root)
         case name:
             raise DocumentError(
-                f"its root element <{_shortened(name)}> is unknown; XML is read as JATS or DocBook (<article>), TEI "
-                "(<TEI>) or XHTML (<html>): convert it to one of these, to HTML or to plain text"
+                f"its root element <{_shortened(name)}> is unknown; JATS and DocBook (<article>, <book>), TEI "
+                "(<TEI>) and XHTML (<html>) are read: convert it to one of these, to HTML or to plain text"
             )
 
 
@@ -100,8 +100,9 @@ def _shortened(name: str) -> str:
 
 def _parse_jats(root: _Element) -> ParsedDocument:
     title = _title(root, "front", "article-meta", "title-group", "article-title") or _title(root, "title")
-    title = title or _title(root, "articleinfo", "title") or _title(root, "info", "title")
-    parts = [*_children(root, "front", "article-meta"), *_children(root, "articleinfo"), *_children(root, "info")]
+    infos = ("articleinfo", "bookinfo", "chapterinfo", "info")
+    title = title or next(filter(None, (_title(root, info, "title") for info in infos)), "")
+    parts = [*_children(root, "front", "article-meta"), *(part for info in infos for part in _children(root, info))]
     abstracts = [part for part in parts if local_name(part) in ("abstract", "trans-abstract")]
     for article in [element for element in root.iter() if local_name(element) in ("sub-article", "response")]:
         # Its title stands in metadata, which are no text; as a heading it keeps its place in the outline.
@@ -120,6 +121,9 @@ def _parse_jats(root: _Element) -> ParsedDocument:
 def _parse_tei(root: _Element) -> ParsedDocument:
     title = _title(root, "teiHeader", "fileDesc", "titleStmt", "title")
     _mark_second_forms(root)
+    for line_break in root.iter("{*}lb", "{*}cb", "{*}pb"):
+        # Lines end between words, where nothing else is said.
+        line_break.tail = f"{' ' * (line_break.get('break') != 'no')}{line_break.tail or ''}"
     outline = Outline()
     reader = ElementReader(outline, TEI)
     for element in _children(root, "teiHeader", "profileDesc"):
