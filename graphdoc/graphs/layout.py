@@ -85,11 +85,8 @@ def plan_attention(graphs: JoinedGraphs, form: Form = "auto") -> AttentionPlan:
                 continue
         blocks.append(_dense_block(graphs, order[first:place]))
         first = place
-    return AttentionPlan(
-        tuple(blocks),
-        torch.from_numpy(np.flatnonzero(np.repeat(~is_dense, edges))),
-        torch.from_numpy(np.repeat(~is_dense, nodes)),
-    )
+    sparse_edges = torch.from_numpy(np.flatnonzero(np.repeat(~is_dense, edges)))
+    return AttentionPlan(tuple(blocks), sparse_edges, torch.from_numpy(np.repeat(~is_dense, nodes)))
 
 
 def _dense_block(graphs: JoinedGraphs, documents: Rows) -> DenseBlock:

@@ -173,11 +173,8 @@ class DocumentIndex:
             encoder.settle_precision(self.record["model"]["dtype"])
         origin = origin_of(encoder, {}, has_sentences=self.paragraph is not None)
         before, now = ({**made["model"], "name": "", "weights": made["weights"]} for made in (self.record, origin))
-        differences = [
-            f"{name} was {before.get(name)!r}, now {now.get(name)!r}"
-            for name in {**now, **before}
-            if before.get(name) != now.get(name)
-        ]
+        changed = [name for name in {**now, **before} if before.get(name) != now.get(name)]
+        differences = [f"{name} was {before.get(name)!r}, now {now.get(name)!r}" for name in changed]
         if differences:
             raise ModelError(
                 f"{self.path} was made with {self.record['model']['name']!r}, not with this {encoder.name!r}: "

@@ -307,11 +307,8 @@ class PassageColumns:
 
     def _between(self, first: int, last: int) -> PassageArrays:
         start, end = int(self._tokens[first]), int(self._tokens[last])
-        return PassageArrays(
-            self._sections[first:last].copy(),
-            np.diff(self._tokens[first : last + 1]),
-            self._token_ids[start:end].astype(np.int32),
-        )
+        sections, tokens = self._sections[first:last].copy(), np.diff(self._tokens[first : last + 1])
+        return PassageArrays(sections, tokens, self._token_ids[start:end].astype(np.int32))
 
 
 def _offsets(lengths: Sequence[int] | Int32s) -> Int32s:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from .characters import is_ideograph
+from .characters import is_ideographic
 from .page import Line, Piece, is_raised_first, is_raised_mark, joined_pieces, leading
 
 BULLET = re.compile(r"^(?:[•◦▪▫‣⁃∙●○■□–—*·o➢✓]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\(?[ivx]{1,4}[.)])(?:\s|$)")
@@ -268,7 +268,7 @@ class TextJoiner:
         """What stands between the end of a text and the line that follows; None if a hyphen at the end goes."""
         if not _is_hyphenated(text) or not following[:1].isalpha():
             goes_on = text.endswith(("—", "/", "-", "\u2011")) and following[:1].isalnum()
-            return "" if goes_on or all(map(is_ideograph, map(ord, text[-1:] + (following[:1] or " ")))) else " "
+            return "" if goes_on or is_ideographic(text[-1:] + (following[:1] or " ")) else " "
         first, second = _WORD.findall(text)[-1], _WORD.findall(following)[0]
         start, goes_on = first.rpartition("-")[2], second.partition("-")[0]
         whole, hyphenated = (start + second).casefold(), f"{start}-{second}".casefold()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 
+_IDEOGRAPHS = re.compile("[\u2e80-\ua4cf\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")
+# Text, left and right edge, base line, style and direction.
+Drawn = tuple[str, float, float, float, int, int]
 # Hebrew, Arabic, Syriac, Thaana and N'Ko, and the presentation forms of the first two.
 _RIGHT_TO_LEFT = ((0x590, 0x8FF), (0xFB1D, 0xFDFF), (0xFE70, 0xFEFE))
 # Signs that stay on their side of a number.
@@ -24,6 +28,26 @@ def accented(accent: str, code: int) -> str:
     letter = {0x131: "i", 0x237: "j"}.get(code) or chr(code)
     joined = unicodedata.normalize("NFC", letter + _MARKS[ACCENTS.index(accent)])
     return joined if letter.isalpha() and len(joined) == 1 else ""
+
+
+def with_accents_joined(
+    pieces: Sequence[Drawn], capitals: Sequence[tuple[float, float, int, int]], sizes: Sequence[float]
+) -> list[Drawn]:
+    """Join accents above capitals, which the library gives after their line, with their letters.
+
+    Of a capital the sum of its edges, its height, its piece and its place in it are given; sizes are those of styles.
+    """
+    joined, alone = list(pieces), set()
+    for place, (text, left, right, base, style, direction) in enumerate(pieces):
+        size = sizes[style] / 2
+        for edges, height, number, at in capitals if len(text) == 1 and text in ACCENTS else ():
+            letters, *_, way = piece = joined[number]
+            is_above = abs(edges - left - right) < size and 0 < base - height < size and way == direction
+            if is_above and letters[at : at + 1].isupper() and (letter := accented(text, ord(letters[at]))):
+                joined[number] = (letters[:at] + letter + letters[at + 1 :], *piece[1:])
+                alone.add(place)
+                break
+    return [piece for place, piece in enumerate(joined) if place not in alone]
 
 
 def is_right_to_left(code: int) -> bool:
@@ -47,9 +71,9 @@ def is_unknown(code: int) -> bool:
     return code > 0x10FFFF or unicodedata.category(chr(code)) in ("Cc", "Co", "Cn")
 
 
-def is_ideograph(code: int) -> bool:
-    """Whether a character is a letter or sign of Chinese or Japanese, which have no spaces between them."""
-    return 0x2E80 <= code < 0xA4D0 or 0xF900 <= code < 0xFB00 or 0xFF00 <= code < 0xFFF0 or code >= 0x20000
+def is_ideographic(text: str) -> bool:
+    """Whether all of a text are letters and signs of Chinese or Japanese, which have no spaces between them."""
+    return _IDEOGRAPHS.fullmatch(text) is not None
 
 
 def is_private(code: int) -> bool:

@@ -9,11 +9,12 @@ import ctypes
 import math
 import re
 import statistics
+import sys
 from typing import Any
 
 import pypdfium2.raw as pdfium
 
-from .characters import ACCENTS, accented, is_ideograph, is_private, is_right_to_left, is_unknown
+from .characters import ACCENTS, accented, is_ideographic, is_private, is_right_to_left, is_unknown, with_accents_joined
 
 _FIXED, _ITALIC, _SMALL_CAPITALS, _FORCED_BOLD = 1, 1 << 6, 1 << 17, 1 << 18
 _BOLD_WEIGHT = 600
@@ -391,7 +392,7 @@ class _PageReader:
                     # The box of a slanted letter reaches over the space before it.
                     pdfium.FPDFText_GetCharOrigin(self._text, place, x, y)
                     start = max(left, x.value)
-            elif leftward or (gap < _SET_APART * size and is_ideograph(code) and is_ideograph(ord(characters[-1]))):
+            elif leftward or (code > 0x2E7F and is_ideographic(characters[-1] + character) and gap < _SET_APART * size):
                 pass
             elif traits[2] < _ASKEW and gap > _SURE_SPACE * size + max(tracking, 0.0):
                 if not is_real:
@@ -410,7 +411,7 @@ class _PageReader:
             is_leftward, space, is_real = leftward, False, False
             start, end = (min(start, left), max(end, right)) if leftward else (start, right)
         finish()
-        self._join_accents()
+        self.pieces = with_accents_joined(self.pieces, self._capitals, [style["size"] for style in self.styles])
         # In files that have their spaces, letters between which there are none are set apart.
         for number, places in self._apart if 20 * spaces > self.characters else ():
             piece = self.pieces[number]
@@ -420,34 +421,18 @@ class _PageReader:
             letters = [width for letter, width in widths.items() if letter.isalnum()]
             self.styles[number]["fixed"] = len(letters) > 4 and max(letters) - min(letters) < _EQUAL_WIDTHS
 
-    def _join_accents(self) -> None:
-        """Join accents above capitals, which the library gives after the line, with their letters."""
-        alone = set()
-        for place, (text, left, right, base, style, direction) in enumerate(self.pieces):
-            size = self.styles[style]["size"]
-            for edges, height, number, at in self._capitals if len(text) == 1 and text in ACCENTS else ():
-                letters, *_, way = piece = self.pieces[number]
-                is_above = abs(edges - left - right) < 0.5 * size and 0 < base - height < 0.5 * size
-                if is_above and way == direction and (joined := accented(text, ord(letters[at]))):
-                    self.pieces[number] = (letters[:at] + joined + letters[at + 1 :], *piece[1:])
-                    alone.add(place)
-                    break
-        self.pieces = [piece for place, piece in enumerate(self.pieces) if place not in alone]
-
     def _is_in_column(self, place: int, size: float) -> bool:
         """Whether a letter of Chinese or Japanese stands above or below the next one or the one before."""
-        text = ctypes.cast(self._text, ctypes.c_void_p).value
-        if not is_ideograph(_code(text, place)):
-            return False
+        text, x, y = ctypes.cast(self._text, ctypes.c_void_p).value, ctypes.c_double(), ctypes.c_double()
         origins = []
         for other in (place, place + 1, max(place - 1, 0)):
-            x, y = ctypes.c_double(), ctypes.c_double()
             pdfium.FPDFText_GetCharOrigin(self._text, other, x, y)
-            origins.append((x.value, y.value, is_ideograph(_code(text, other))))
-        (x_here, y_here, _), *others = origins
-        return any(
-            is_one and abs(x - x_here) < size / 4 and 0.5 < abs(y - y_here) / size < 2 for x, y, is_one in others
-        )
+            if is_ideographic(chr(min(_code(text, other), sys.maxunicode))):
+                origins.append((x.value, y.value))
+            elif other == place:
+                return False
+        (left, base), *others = origins
+        return any(abs(x - left) < size / 4 and 0.5 < abs(y - base) / size < 2 for x, y in others)
 
     def _style(self, found: Any, place: int) -> tuple[int, float, int]:
         matrix = pdfium.FS_MATRIX()
