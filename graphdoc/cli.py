@@ -141,8 +141,9 @@ def parse(arguments: Sequence[str]) -> partial[Any]:
         call, bound, _ = build_app().parse_args(tokens, print_error=False, exit_on_error=False)
     except CycloptsError as error:
         words = _words_of(arguments)
-        near = [] if words else difflib.get_close_matches(" ".join(arguments[:2]), COMMANDS, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        typed = " ".join(arguments[: 1 + any(name.startswith(f"{arguments[0]} ") for name in COMMANDS)])
+        names = {" ".join(name.split()[: 1 + typed.count(" ")]) for name in COMMANDS if not words}
+        hint = "".join(f" Did you mean {name}?" for name in difflib.get_close_matches(typed, names, 1, 0.5))
         see = " ".join(["graphdoc", *words, "--help"])
         raise SettingsError(f"{str(error).replace(_STDIO_PLACEHOLDER, '-')}{hint} (see {see})") from error
     values = {name: _standard(value) for name, value in bound.kwargs.items()}

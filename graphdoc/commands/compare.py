@@ -230,7 +230,7 @@ def _print_subtopics(target: Terminal, subtopics: SubtopicTable) -> None:
     else:
         counts = Counter(row.holder for row in subtopics.rows)
         apart = f"{counts['a']:,} only A has, {counts['b']:,} only B"
-        target.print(f"{counted(counts['both'], 'subtopic')} of both documents, {apart}\n")
+        target.print(f"{counted(counts['both'], 'subtopic')} of both documents, {apart}; A, B: sentences\n")
         rows = Table([names("leading words", 60), names("in"), "A", "B", "similarity"])
     for row in subtopics.rows[:SHOWN_SUBTOPICS]:
         sizes = [len(row.a)] if subtopics.is_within else [holders[row.holder], len(row.a), len(row.b)]

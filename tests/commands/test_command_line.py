@@ -69,7 +69,7 @@ def test_the_overview_names_every_command(graphdoc: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (("compre", "a.md"), "compare"),
+        (("serch", "my.index"), "mean search?"),
         (("evaluate", "clustr"), "cluster"),
         (("attention", "a", "--graf", "full"), "--graph"),
         (("attention",), "DOCUMENT"),
