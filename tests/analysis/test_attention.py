@@ -49,8 +49,7 @@ def test_weights_of_one_target_sum_to_one(
         assert table.layers == list(range(layers + has_readout))
         assert table.readout_layer == (layers if has_readout else None)
         assert table.graph_layers == list(range(layers))
-        assert table.document_weights().sum() == pytest.approx(1, abs=1e-5)
-        assert len(table) == len(frame)
+        assert table.document_weights().sum() == pytest.approx(1, abs=1e-5) and len(table) == len(frame)
 
 
 def test_dropout_and_training_mode_change_nothing(tiny_encoder: Encoders, structured: Documents) -> None:
@@ -99,10 +98,8 @@ class TestTable:
             *(structured[0].sections[number].heading for number in (0, 2, 3)),
         ]
         for row in frame.itertuples():
-            assert row.source_kind == kinds[row.source]
-            assert row.target_kind == kinds[row.target]
-            assert row.source_text == texts[row.source]
-            assert row.target_text == texts[row.target]
+            assert row.source_kind == kinds[row.source] and row.target_kind == kinds[row.target]
+            assert row.source_text == texts[row.source] and row.target_text == texts[row.target]
             if row.source_kind == "passage":
                 section = structured[0].sections[passages[row.source - 1].section]
                 assert row.source_heading == section.heading
@@ -154,8 +151,7 @@ def test_a_readout_before_the_graph_shows_the_attention_of_the_graph_alone(
     other = tiny_encoder(readout="document_node", graph_layers=2)
     other.model.load_state_dict(encoder.model.state_dict())
     table = encoder.attention(structured[0])
-    assert table.layers == [0, 1]
-    assert table.readout_layer is None
+    assert table.layers == [0, 1] and table.readout_layer is None
     np.testing.assert_array_equal(table.weight, other.attention(structured[0]).weight)
 
 

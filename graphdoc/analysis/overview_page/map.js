@@ -49,8 +49,10 @@ class Camera {
 class Labels {
   constructor(context) { this.context = context; this.boxes = []; }
 
-  start() {
+  start(camera) {
     this.boxes = [];
+    // Of many documents, those of other groups would leave no place.
+    this.dots = count > 1000 ? null : Array.from({ length: count }, (_, row) => camera.at(row));
     Object.assign(this.context, { textBaseline: 'middle', lineJoin: 'round' });
   }
 
@@ -73,9 +75,7 @@ class Labels {
   }
 
   groups(camera, paper, faint) {
-    const { context } = this;
-    // Of many documents, those of other groups would leave no place.
-    const all = count > 1000 ? null : Array.from({ length: count }, (_, row) => camera.at(row));
+    const { context, dots: all } = this;
     middles.forEach(([x, y], group) => {
       const [sx, sy] = camera.toScreen(x, y);
       if (!camera.sees([sx, sy], 40) || (state.group !== null && state.group !== group)) return;
@@ -120,7 +120,8 @@ class Labels {
       const beside = side > 0 ? sx + 8 : sx - 8 - width;
       const left = must ? Math.max(4, Math.min(camera.width - width - 4, beside)) : beside;
       // What has to be named is named below or above where another name is in the way.
-      const shift = (must ? [0, 17, -17, 34] : [0]).find((by) => this.take(left, sy + by - 8, width, 16));
+      const hides = (by) => !must && this.dots?.some(([x, y]) => x > left - 4 && x < left + width + 4 && Math.abs(y - sy - by) < 11);
+      const shift = (must ? [0, 17, -17, 34] : [0, -9, 9]).find((by) => !hides(by) && this.take(left, sy + by - 8, width, 16));
       if (shift !== undefined) this.write(title, left, sy + shift, fonts.ink, paper, 'left');
     }
   }
@@ -219,7 +220,7 @@ class DocumentMap {
     context.setTransform(1, 0, 0, 1, 0, 0);
     this.paintPoints(radius);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    this.labels.start();
+    this.labels.start(camera);
     this.paintSelection(radius);
     const filtered = isFiltered();
     const inView = [];

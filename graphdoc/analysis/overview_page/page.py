@@ -141,7 +141,7 @@ def _fields(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             continue
         is_shared = counts.total() >= _LEAST_SHARE * len(documents) and len(counts) <= _MOST_VALUES
         is_told_apart = len(counts) > 1 and (name in usual or (is_shared and max(counts.values()) > 1))
-        if not (is_told_apart or (name == "label" and counts)):
+        if of_all == values["date"] or not (is_told_apart or (name == "label" and counts)):
             continue
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: _NONE - 1]
         number = {value: place for place, (value, _) in enumerate(ranked)}
@@ -158,8 +158,8 @@ def _add_bars(groups: Sequence[dict[str, Any]], documents: Sequence[Mapping[str,
     low, high = (_month(dates[at]) for at in (0, -1)) if dates else (0, 0)
     if low == high or len(dates) < _LEAST_SHARE * len(documents):
         return ""
-    # Months, or so many whole years that there are 36 bars at most.
-    step = 1 if high - low < 36 else 12 * (1 + (high - low) // 432)
+    # Months, quarters, or so many whole years that there are 36 bars at most.
+    step = next((step for step in (1, 3) if high - low < 35 * step), 12 * (1 + (high - low) // 432))
     width = 100 / (high // step - low // step + 1)
     for group in groups:
         own = [one["date"] for one in documents if one["group"] == group["number"] and one["date"]]

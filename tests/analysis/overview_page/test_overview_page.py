@@ -64,6 +64,8 @@ def test_fields_are_those_that_documents_share(payload: dict[str, Any]) -> None:
     listed = lists_of(payload, {})
     assert listed["period"] == "1990-05-01 to 2001-05-04"
     assert [group["over_time"].count("v-100") for group in listed["groups"]] == [12] * 4
+    quarters = [one | {"date": f"20{14 + at % 4}-0{1 + at % 9}"} for at, one in enumerate(payload["documents"])]
+    assert lists_of(payload | {"documents": quarters}, {})["groups"][0]["over_time"].count("h5.3") > 4
     undated = payload | {"documents": [one | {"date": None} for one in payload["documents"]]}
     assert lists_of(undated, {})["period"] == "" and "<path" not in render_overview(undated).split("panel-groups")[2]
 

@@ -74,8 +74,8 @@ def title_of(shown: Report) -> str:
     return shown.text("#card h2")
 
 
-def test_names_of_groups_and_what_was_cut_are_whole(browser: Any, overview: Overview, tmp_path: Path) -> None:
-    path = tmp_path / "cut.html"
+def test_names_of_groups_and_what_was_cut_are_whole(browser: Any, tmp_path: Path) -> None:
+    overview, path = make_overview(15, group_size=15), tmp_path / "cut.html"
     path.write_text(render_overview(overview.to_dict() | {"not_whole": "2 of 120 documents " * 20}), encoding="utf-8")
     shown = Report(browser, path, viewport={"width": 1280, "height": 420})
     assert shown.page.eval_on_selector(".head .note", "(note) => note.scrollWidth <= note.clientWidth")
@@ -83,12 +83,16 @@ def test_names_of_groups_and_what_was_cut_are_whole(browser: Any, overview: Over
     shown.page.evaluate(
         """{ const { prototype } = CanvasRenderingContext2D, write = prototype.fillText;
         prototype.fillText = function (text, x, y) {
-            if (this.textAlign === 'center') (window.places ??= []).push(y / this.canvas.clientHeight);
+            (window.places ??= []).push([this.textAlign, x, y, x + this.measureText(text).width]);
             return write.call(this, text, x, y); }; 0 }"""
     )
     shown.page.set_viewport_size({"width": 1280, "height": 400})
     wait_for(lambda: shown.page.evaluate("window.places?.length > 4"))
-    assert all(0.02 < place < 0.98 for place in shown.page.evaluate("window.places"))
+    box, places = shown.page.locator("#map").bounding_box(), shown.page.evaluate("window.places")
+    assert all(8 < y < box["height"] - 8 for align, _, y, _ in places if align == "center")
+    dots = [place_of(shown, overview, row) for row in range(len(overview.documents))]
+    titles = [(left + box["x"], y + box["y"], right + box["x"]) for align, left, y, right in places if align == "left"]
+    assert titles and not any(left < x < right and abs(at - y) < 8 for left, at, right in titles for x, y in dots)
     shown.close()
 
 

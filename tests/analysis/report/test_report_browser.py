@@ -260,8 +260,7 @@ def test_alignments_and_subtopics_mark_both_texts(browser: Any, tmp_path: Path, 
     button.press("Enter")
     assert button.get_attribute("aria-pressed") == "true"
     others = [place for place in range(len(table.subtopics.sides[0])) if place not in row.a]
-    assert marked(report, "a", "is-other") == others
-    assert report.page.evaluate("window.attacked") is None
+    assert marked(report, "a", "is-other") == others and report.page.evaluate("window.attacked") is None
     report.close()
     report = Report(browser, path, f"#paragraphs={pair.source + 1},{pair.candidate + 1}")
     assert report.page.is_visible("#panel-alignment") and report.page.locator(".sentence-pair").count() > 0
