@@ -33,8 +33,7 @@ SENTENCE_COLUMNS = SENTENCE_VECTORS, SENTENCE_PLACES = "sentence_vectors", "sent
 # What a document is made of again.
 DOCUMENT_COLUMNS = ("id", "title", "document_text", "structure")
 # Every change touches every column of the table.
-MOST_FIELDS = 1_000
-_GAP = "\n\n"
+MOST_FIELDS, _GAP = 1_000, "\n\n"
 # Vectors hardly get smaller, and LanceDB reads them twice as fast as they are.
 _UNCOMPRESSED = {"lance-encoding:compression": "none", "lance-encoding:structural-encoding": "fullzip"}
 # Before the names of columns that hold fields; no other column of the table begins so.

@@ -133,8 +133,7 @@ Vector = npt.NDArray[np.float32]
 # A longer text is a document: its words are weighed, and all of its passages are encoded.
 MOST_QUERY_WORDS = 64
 # A whole document as a query of words takes long, and most of its words say little.
-DOCUMENT_WORDS = 60
-_SAMPLED_VECTORS = 1_000
+DOCUMENT_WORDS, _SAMPLED_VECTORS = 60, 1_000
 # Documents that say how many have a term.
 _SAMPLED_DOCUMENTS = 2_000
 # Shorter entries of a vocabulary are mostly pieces of words.

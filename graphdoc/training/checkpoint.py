@@ -29,11 +29,8 @@ from .optimizer import load_optimizer, merged_weights, save_optimizer, trained_u
 # What measurements are called in the log, before their names.
 MEASURED = "eval_"
 
-STATE_FILE = "trainer_state.json"
-TRAINING_FOLDER = "training"
-TRAINED_FILE = "trained.safetensors"
-PARTS_FILE = "parts.safetensors"
-PREFIX = "checkpoint-"
+STATE_FILE, TRAINING_FOLDER = "trainer_state.json", "training"
+TRAINED_FILE, PARTS_FILE, PREFIX = "trained.safetensors", "parts.safetensors", "checkpoint-"
 
 
 @dataclass

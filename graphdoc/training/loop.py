@@ -302,7 +302,7 @@ class TrainingLoop:
         """Call a method of all callbacks; where one of the first process asks to stop, all processes do."""
         for callback in self._callbacks:
             getattr(callback, event)(self._arguments, self.state, self._control, model=self.model, **values)
-        if self._callbacks and event in ("on_step_end", "on_evaluate"):
+        if self._callbacks and event in ("on_step_end", "on_epoch_end", "on_evaluate"):
             self._control.should_training_stop = self.processes.from_first(lambda: self._control.should_training_stop)
 
     def _compute_gradient(self, batch: TrainingBatch) -> None:

@@ -145,10 +145,8 @@ class Manifest(Provenance):
             lines.append(f"left out of pages as navigation, headers and the like: {coverage.furniture:,} characters")
         if coverage.kept_repeats:
             lines.append(f"{counted(coverage.kept_repeats, 'document')} mostly boilerplate: it was kept for them")
-        for what, noun, entries, most in (
-            ("skipped", "document", self.skipped, 10),
-            ("passed over", "file", self.ignored, 3),
-        ):
+        unread = ("skipped", "document", self.skipped, 10), ("passed over", "file", self.ignored, 3)
+        for what, noun, entries, most in unread:
             if entries:
                 lines.append(f"{what}: {counted(len(entries), noun)}")
                 lines += ["  " + one_line(f"{entry.source}: {entry.reason}") for entry in entries[:most]]

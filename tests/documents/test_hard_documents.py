@@ -69,17 +69,15 @@ def test_mails_inside_a_mail_are_sections_under_their_subjects(tmp_path: Path) -
     assert found == [(1, "", "See below."), (1, "Re: gate", "Second."), (2, "gate", "First.")]
     assert document.sections[2].path == ("Re: gate", "gate")
     # So are those that were pasted in with their heads.
-    for mark, quote in (
-        ("-- Forwarded message --", ""),
-        ("Begin forwarded message:\n", "> "),
-        ("_____", ">> "),
-        ("_____", ""),
-    ):
+    marks = {"-- Forwarded message --": "", "Begin forwarded message:\n": "> ", "_____": ">> ", "______": ""}
+    for mark, quote in marks.items():
         head = ["To: a", "From: b", "Date: Mon", "Subject: gate", "References: <1@x>", "\t<2@x>", "MIME-Version: 1"]
-        pasted = [quote + line for line in (*(head if mark == "_____" and not quote else head[1:4]), "", "First.")]
+        folded = [*head[:3], "Subject: the", "\tgate", *head[4:]]
+        pasted = [quote + line for line in (*(folded if mark == "______" else head[1:4]), "", "First.")]
         body = "\n".join(["See below.", "", mark.replace("--", "-----"), *pasted])
         pasted = read(tmp_path / "c.eml", mail("Fwd", body))
-        assert [(one.heading, one.text) for one in pasted.sections] == [("", "See below."), ("gate", "First.")]
+        expected = [("", "See below."), ("the " * (mark == "______") + "gate", "First.")]
+        assert [(one.heading, one.text) for one in pasted.sections] == expected
     # Those without headers are read as well.
     bare = inner + "Content-Type: text/plain\n\nBare text.\n"
     for part in (bare, f'Content-Type: multipart/mixed; boundary="B"\n\n--B\n{bare}\n--B--\n'):
@@ -197,7 +195,8 @@ def test_encodings_of_pages(tmp_path: Path) -> None:
         with pytest.raises(DocumentError, match="rename"):
             read(tmp_path / "a.txt", content)
     # Neither comments nor scripts end a head or declare its encoding, and a head may end without a sign.
-    for before in (f"<!-- {tide * 400} <meta charset=koi8-r></head> -->", f"<script>'<body>{tide * 400}'</script>"):
+    hidden = f"<!-- {tide * 400} <meta charset=koi8-r></head> -->", f"<script>'<body>{tide * 400}'</script>"
+    for before in (*hidden, "<!-->", "<script src=a.js />"):
         for page in (f"<html><head>{before}<meta charset=cp1251></head>", f"{before}<meta charset=cp1251>"):
             assert read(tmp_path / "a.html", f"{page}<p>{tide}.</p>".encode("cp1251")).text == f"{tide}."
     # What a body says of encodings declares none.
@@ -247,6 +246,7 @@ def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, pla
         ("d.md", "## Tides\n\nThey rise.\n\n## Moon\n\nIt pulls.\n", "Tides"),
         ("2.md", "### Tides\n\nThey rise.\n", "Tides"), ("3.md", "## Tides\n\n### Ebb\n\nThey rise.\n", "Tides"),
         ("6.md", "# Tides {#tides .wide}\n\nThey rise.\n", "Tides"), ("7.md", "# Sets {a}\n\nThey rise.", "Sets {a}"),
+        ("8.md", "# Sets `{.a}`\n\nThey rise.", "Sets {.a}"), ("9.md", "# Notes {# #}\n\nThey rise.", "Notes {# #}"),
         ("e.txt", "Tides of the harbour\n\nThey rise. They fall again.\n", "Tides of the harbour"),
         ("f.html", "<title>Untitled document</title><h2>Tides</h2><p>They rise.</p>", "Tides"),
         ("g.html", "<title>Microsoft Word - tides.doc</title><p>They rise.</p>", "Microsoft Word - tides.doc"),

@@ -56,7 +56,7 @@ _BY_LANGUAGE = {
 _LANGUAGE = re.compile(rb"""<html\b[^>]*?\slang\s*=\s*["']?([a-z]{2})\b(?!-(?:hant|tw|hk))""", re.IGNORECASE)
 # Comments and scripts, in which neither ends a head nor declares, and what ends it.
 _HEAD = re.compile(
-    _DECLARED.pattern + rb"|<!--(?:.*?-->|.*)|<(?:script|style)\b(?:.*?</s|.*)|"
+    _DECLARED.pattern + rb"|<!--(?:-?>|.*?-->|.*)|<(?:script|style)\b(?:[^>]{0,999}/>|.*?</s|.*)|"
     rb"(?P<end></head|<(?:body|article|center|div|h[1-6]|li|main|p|pre|section|table|ul)\b)",
     re.IGNORECASE | re.DOTALL,
 )

@@ -32,7 +32,7 @@ _ENTRY = re.compile(r"(?P<name>[A-Za-z_][\w.-]*(?: [\w.-]+)*)[ \t]*:(?:[ \t]+(?P
 # What MyST puts before a heading to refer to it.
 _TARGET = re.compile(r"\([\w :.-]+\)=")
 # Names and classes of a heading, such as {#tides .wide}.
-_ATTRIBUTES = re.compile(r"(?<=\S)[ \t]*\{(?:[#.:][^{}\n]{0,200}|-)\}$")
+_ATTRIBUTES = re.compile(r"(?<=\S)[ \t]*\{(?:(?:[#.]\w|:)[^{}\n]{0,200}|-)\}$")
 _LONGEST_FRONT_MATTER = 65_536
 _NAME = re.compile(r"</?([A-Za-z][\w-]*)")
 _OPENING = re.compile(r"<([A-Za-z][\w-]*)(?![\w-])[^<>]*>")
@@ -170,7 +170,9 @@ class _Writer:
                 case "inline" if heading_level:
                     children = token.children or []
                     told = [one for one in children if one.type != "image" and _tag_name(one.content) != "img"]
-                    heading = _ATTRIBUTES.sub("", (_inline_text(told).strip() or _inline_text(children)).strip())
+                    heading = (_inline_text(told).strip() or _inline_text(children)).strip()
+                    # Code that looks like attributes is text.
+                    heading = _ATTRIBUTES.sub("", heading) if token.content.endswith("}") else heading
                     if heading:
                         outline.start_section(heading, heading_level)
                     else:

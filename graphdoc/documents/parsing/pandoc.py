@@ -34,9 +34,11 @@ _INCLUDES = {
     "typst": re.compile(r'^[ \t]*#(?:include|import)[ \t]+"([^"\n]*)"[^\n]*$', re.MULTILINE),
 }
 # The code page of RTF that is not Windows 1252; its bytes, after a letter of Unicode that they stand for elsewhere.
-_CODE_PAGE, _LONGEST_HEAD = re.compile(r"\\ansicpg(?!1252)(\d+)"), 2_000
-_ESCAPED = re.compile(r"(\\u-?\d+ ?)?((?:\\'[0-9A-Fa-f]{2})+)")
-_QUESTION_MARK, _OTHER_SUBSTITUTES = re.compile(r"(\\u-?\d+) ?\?"), re.compile(r"\\uc(?!1\b)\d")
+_CODE_PAGE, _LONGEST_HEAD = re.compile(r"\\ansicpg(?!1252)(\d{1,5}\b)"), 2_000
+_ESCAPED = re.compile(r"((?<!\\)(?:\\\\)*(?:\\u-?\d+ ?)?)((?:\\'[0-9A-Fa-f]{2})+)")
+_QUESTION_MARKS = re.compile(r"((?<!\\)(?:\\\\)*)((?:\\u-?\d{1,5} ?\?)+)")
+_OTHER_SUBSTITUTES, _NUMBER = re.compile(r"\\uc(?!1\b)\d"), re.compile(r"-?\d+")
+_SIGN, _ESCAPE = re.compile(r"[\\{}]"), r"\\\g<0>"
 _MESSAGE = re.compile(r"^\[(INFO|WARNING)\] (.*(?:\n(?!\[).*)*)", re.MULTILINE)
 _SKIPPED = re.compile(r"Skipped '(.{1,10000})' at line (\d+) column \d+", re.DOTALL)
 _BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
@@ -124,16 +126,20 @@ def parse_with_pandoc(text: str, kind: str) -> ParsedDocument:
 
 
 def _in_unicode(text: str) -> str:
-    """RTF whose letters beyond ASCII are numbers of Unicode, as far as pandoc would lose or garble them."""
-    if not _OTHER_SUBSTITUTES.search(text):
-        # With the question mark that stands for the letter elsewhere, pandoc would leave out what follows it.
-        text = _QUESTION_MARK.sub(r"{\\uc0\1 }", text)
+    """RTF with the letters themselves, as far as pandoc would lose or garble them."""
     page = _CODE_PAGE.search(text, 0, _LONGEST_HEAD)
+
+    def numbered(found: re.Match[str]) -> str:
+        letters = b"".join((int(number) % 2**16).to_bytes(2, "little") for number in _NUMBER.findall(found[2]))
+        return f"{found[1]}{{{_SIGN.sub(_ESCAPE, letters.decode('utf-16-le', 'replace'))}}}"
 
     def written(found: re.Match[str]) -> str:
         letters = bytes.fromhex(found[2].replace("\\'", "")).decode(f"cp{page[1] if page else 1252}")
-        return found[0] if found[1] else "{\\uc0" + "".join(f"\\u{ord(letter)} " for letter in letters) + "}"
+        return found[0] if found[1].rstrip("\\") else f"{found[1]}{{{_SIGN.sub(_ESCAPE, letters)}}}"
 
+    if not _OTHER_SUBSTITUTES.search(text):
+        # With the question mark that stands for the letter elsewhere, pandoc would leave out what follows it.
+        text = _QUESTION_MARKS.sub(numbered, text)
     try:
         return _ESCAPED.sub(written, _CODE_PAGE.sub(r"\\ansicpg1252", text, count=1)) if page else text
     except (UnicodeError, LookupError):

@@ -146,6 +146,8 @@ def test_latex(tmp_path: Path) -> None:
         ("tides.rtf", r"{\rtf1\ansi\ansicpg1251{\info{\title Tides}}\'cf\'f0\'e8 \u1084\'ec\u1080?\u1088?. K\u228?se.}",
          [("", "При мир. Käse.")], {}),
         ("tides.rtf", r"{\rtf1{\info{\title Tides}}\uc0 x\u229 ?y}", [("", "xå?y")], {}),
+        ("tides.rtf", r"{\rtf1\ansicpg1251{\info{\title Tides}}C:\\u1?a\\'cf \u-10179?\u-8704?\u123?\b\'cf\'5cx}",
+         [("", r"C:\u1?a\'cf 😀{П\x")], {}),
         ("tides.rtf", RTF, [("Shore", "Text with emphasis café.\n\nA note.\n\nA\tB\n\nlast")], {"author": "Ann"}),
     ],
 )  # fmt: skip

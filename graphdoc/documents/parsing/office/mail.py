@@ -26,8 +26,7 @@ _CUT = "it was cut off, since the end of a part is missing"
 # Many newsletters have no more than a link in their plain text.
 _STUB = 0.5
 # Of longer headers the parser takes time that grows with the square of their length.
-_LONGEST_HEADER = 4_000
-_FEWEST_HEAD_LINES = 3
+_LONGEST_HEADER, _FEWEST_HEAD_LINES = 4_000, 3
 # Heads of messages that were pasted into others, in the languages of mail programs.
 _HEAD_LINE = re.compile(r"(?:>[> ]*)?\*?([^\W\d_][\w-]{0,20})\xa0? ?:\*?\s*(.*)")
 _HEAD_WORDS = {
@@ -161,12 +160,15 @@ def _with_pasted(section: Section) -> list[Section]:
     kept: list[list[str]] = [[]]
     number = 0
     while number < len(lines):
-        start, head = number, dict[str, str]()
+        start, head, name = number, dict[str, str](), ""
         while number < len(lines):
             found = _HEAD_LINE.fullmatch(lines[number])
-            if found is not None and (name := _HEAD_NAMES.get(found[1].lower())):
+            if found is not None and found[1].lower() in _HEAD_NAMES:
+                name = _HEAD_NAMES[found[1].lower()]
                 head[name] = found[2]
-            elif not (head and lines[number][:1] in " \t" and lines[number].strip()):
+            elif head and lines[number][:1] in " \t" and lines[number].strip():
+                head[name] = f"{head[name]} {lines[number].strip()}".strip()
+            else:
                 break
             number += 1
         if number - start >= _FEWEST_HEAD_LINES and {"from", "subject"} <= head.keys():
