@@ -294,9 +294,7 @@ WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], ty
         lambda documents: Groups(documents, [("d0", "d2", 1), ("d0", "x", 0)]), None, {}, GraphdocError, "x",
     ),
     "one document": (lambda documents: SubDocuments(documents[:1]), None, {}, GraphdocError, "2"),
-    "unknown queries": (
-        lambda documents: Queries(documents, [("rice", "nobody")]), None, {}, GraphdocError, "corpus",
-    ),
+    "unknown queries": (lambda documents: Queries(documents, [("rice", "nobody")]), None, {}, GraphdocError, "corpus"),
     "a tracker that does not start": (SubDocuments, None, {"report_to": ["mlflow"]}, OutputError, "nowhere"),
     "an unknown tracker": (SubDocuments, None, {"report_to": ["aim"]}, SettingsError, "report_to"),
     "several evaluators": (SubDocuments, None, {"evaluator": []}, SettingsError, "evaluator"),

@@ -109,11 +109,8 @@ def test_scores_are_those_of_the_equations_and_contributions_add_up_to_them(
     spread = min(table.std(axis=1).min(), 1) if zscore and table.shape[1] > 1 else 1
     spread = min(spread, back.std(axis=1).min()) if zscore and both and back.shape[1] > 1 else spread
     assume(spread > 1e-3)
-    options: dict[str, Any] = {
-        "by": by,
-        "normalization": "zscore" if zscore else "none",
-        "direction": "both" if both else "source",
-    }
+    options: dict[str, Any] = {"by": by, "normalization": "zscore" if zscore else "none"}
+    options["direction"] = "both" if both else "source"
     with mock.patch.object(hierarchical, "BLOCK_SENTENCES", block):
         if by == "sentences":
             np.testing.assert_allclose(paragraph_scores(own, candidates).forward, table, atol=1e-6)
