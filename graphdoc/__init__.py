@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from typing import TYPE_CHECKING, Any
 
 from .runtime.memory import quick_imports
@@ -42,12 +41,7 @@ def __getattr__(name: str) -> Any:
         with quick_imports():
             return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
     message = f"module 'graphdoc' has no attribute {name!r}"
-    if name in OTHER_NAMES:
-        message += f"; use {OTHER_NAMES[name]}"
-        if sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap":
-            # ``from graphdoc import NAME`` drops what an AttributeError says, which ``hasattr`` needs.
-            raise ImportError(message)
-    raise AttributeError(message)
+    raise AttributeError(f"{message}; use {OTHER_NAMES[name]}" if name in OTHER_NAMES else message)
 
 
 def __dir__() -> list[str]:

@@ -25,7 +25,7 @@ _MARKS = "\u0300\u0301\u0308\u0302\u0302\u0303\u0303\u0304\u0306\u0307\u030a\u03
 @cache
 def accented(accent: str, code: int) -> str:
     """The letter with the accent that is drawn over it, empty where there is none such."""
-    letter = {0x131: "i", 0x237: "j"}.get(code) or chr(code)
+    letter = {0x131: "i", 0x237: "j"}.get(code) or chr(min(code, 0x10FFFF))
     joined = unicodedata.normalize("NFC", letter + _MARKS[ACCENTS.index(accent)])
     return joined if letter.isalpha() and len(joined) == 1 else ""
 
