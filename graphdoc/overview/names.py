@@ -87,21 +87,24 @@ def name_groups(
     """
     reader = _Reader(language)
     read = [spread(rows, _READ) for rows in groups]
-    # How every phrase is written, once a document.
+    # How every phrase with one of the group's words is written, once a document.
     forms: list[dict[Phrase, Counter[str]]] = [defaultdict(Counter) for _ in groups]
+    stems = [reader.stems(keywords) for keywords in words]
+    every = frozenset().union(*stems)
     drawn = set(spread(np.arange(len(beginnings)), _REST).tolist())
     held: Counter[Phrase] = Counter()
     # Every text is read once, for its group and for the collection.
-    group_of = {row: group for group, rows in zip(forms, read, strict=True) for row in rows.tolist()}
+    group_of = {row: place for place, rows in enumerate(read) for row in rows.tolist()}
     for row in sorted(drawn | group_of.keys()):
         phrases = reader.phrases(beginnings[row])
         if row in drawn:
-            held.update(phrases.keys())
-        for phrase, written in phrases.items() if row in group_of else ():
-            group_of[row][phrase][written] += 1
+            held.update(phrase for phrase in phrases if not every.isdisjoint(phrase))
+        if (place := group_of.get(row)) is not None:
+            for phrase, written in phrases.items():
+                if not stems[place].isdisjoint(phrase):
+                    forms[place][phrase][written] += 1
     shares = {phrase: documents / len(drawn) for phrase, documents in held.items()}
-    told = zip(forms, map(len, read), words, strict=True)
-    return [_distinctive(own, size, shares, 1 / len(drawn), reader.stems(keywords)) for own, size, keywords in told]
+    return [_distinctive(own, len(rows), shares, 1 / len(drawn)) for own, rows in zip(forms, read, strict=True)]
 
 
 def spread(rows: npt.NDArray[Any], most: int) -> npt.NDArray[Any]:
@@ -110,11 +113,11 @@ def spread(rows: npt.NDArray[Any], most: int) -> npt.NDArray[Any]:
 
 
 def _distinctive(
-    forms: Mapping[Phrase, Counter[str]], size: int, shares: Mapping[Phrase, float], rare: float, stems: set[str]
+    forms: Mapping[Phrase, Counter[str]], size: int, shares: Mapping[Phrase, float], rare: float
 ) -> tuple[str, ...]:
     weights: dict[Phrase, float] = {}
     for phrase, written in forms.items():
-        if not stems.isdisjoint(phrase) and (documents := written.total()) >= max(_LEAST, _LEAST_SHARE * size):
+        if (documents := written.total()) >= max(_LEAST, _LEAST_SHARE * size):
             lift = documents / size / shares.get(phrase, rare)
             weights[phrase] = documents / size * float(np.log(max(lift, 1))) ** 2 * _LONGER[len(phrase)]
             weights[phrase] *= _STOP_WITHIN if phrase[len(phrase) // 2].startswith("(") else 1
