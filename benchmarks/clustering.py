@@ -10,7 +10,8 @@ from reporting import DATA
 from sklearn.metrics import normalized_mutual_info_score as nmi
 
 from graphdoc import DocumentEncoder, read_documents
-from graphdoc.overview import Overview, groups
+from graphdoc.overview import Overview
+from graphdoc.overview.neighbours import fit_vectors
 from graphdoc.vectors.folder import read_vectors
 
 BERTOPIC = """import sys, numpy, umap, hdbscan; steps = umap.UMAP(15, 5, min_dist=0, metric="cosine", random_state=0)
@@ -20,7 +21,7 @@ for name in ("newsgroups20/test", "wikispeedia/articles"):
     read = [one for one in read_documents(DATA / f"{name}.jsonl.gz") if isinstance(one.label, str)]
     labelled = [one for one in read if one.metadata["split"] == "test"]
     overview = Overview.from_documents(encoder, labelled, vectors=f"{folder}/{name}", max_passages=4)
-    np.save(f"{folder}/file.npy", groups.fit_vectors(read_vectors(f"{folder}/{name}")[1], 512, overview.words))
+    np.save(f"{folder}/file.npy", fit_vectors(read_vectors(f"{folder}/{name}")[1], 512, overview.words))
     subprocess.run([sys.argv[2], "-c", BERTOPIC, f"{folder}/file.npy"], check=True)
     for way, found in (("overview", overview.group_of), ("BERTopic", np.load(f"{folder}/file.npy"))):
         row = f"| {name} | {way} | {found.max() + 1} | {(found < 0).mean():.0%}"

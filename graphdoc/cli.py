@@ -231,12 +231,11 @@ def _close_output() -> None:
 
 @contextmanager
 def _messages_on_one_line() -> Iterator[None]:
-    """Print the package's warnings, and which precision was chosen, on standard error, one line each."""
+    """Print the package's warnings on standard error, one line each."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine("graphdoc: %(message)s"))
     logger = logging.getLogger("graphdoc")
     propagate, logger.propagate = logger.propagate, False
-    logging.getLogger("graphdoc.precision").setLevel(logging.INFO)
     logger.addHandler(handler)
     try:
         yield

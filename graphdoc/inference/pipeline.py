@@ -195,7 +195,7 @@ class EncodingPipeline:
             if not self._precision:
                 encoder = self.model.passage_encoder
                 if dtype is None:
-                    dtype = faster_precision(encoder, int(encoder.transformer.config.hidden_size), self.name)
+                    dtype = faster_precision(encoder, int(encoder.transformer.config.hidden_size))
                 encoder.to(PRECISIONS[dtype])
                 self._precision.append(dtype)
             return self._precision[0]

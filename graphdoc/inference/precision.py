@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +20,6 @@ PRECISIONS: dict[str, torch.dtype] = {"float32": torch.float32, "bfloat16": torc
 
 # How many times as fast as float32 a product in bfloat16 has to be, for bfloat16 to be taken.
 LEAST_GAIN = 1.3
-logger = logging.getLogger("graphdoc.precision")
 
 
 def training_precision(device: torch.device) -> Precision | None:
@@ -55,7 +53,7 @@ def require_precision(dtype: object, *, may_be_auto: bool = False) -> None:
         raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(choices)}")
 
 
-def faster_precision(module: nn.Module, width: int, name: str) -> str:
+def faster_precision(module: nn.Module, width: int) -> str:
     """``bfloat16`` where a matrix product in it is clearly faster on the device of a module, else ``float32``.
 
     The product is as large as one of a feed-forward layer on vectors of some width.
@@ -74,11 +72,7 @@ def faster_precision(module: nn.Module, width: int, name: str) -> str:
             seconds[dtype] = min(seconds[dtype], seconds_of(product))
         except (RuntimeError, NotImplementedError, TypeError):
             return "float32"
-    gain = seconds["float32"] / max(seconds["bfloat16"], 1e-9)
-    if gain < LEAST_GAIN:
-        return "float32"
-    logger.info("%s computes in bfloat16 (a matrix product is %.1f times as fast as in float32)", name, gain)
-    return "bfloat16"
+    return "bfloat16" if seconds["float32"] >= LEAST_GAIN * seconds["bfloat16"] else "float32"
 
 
 def seconds_of(function: Callable[[], object]) -> float:

@@ -1,41 +1,27 @@
-"""Which documents are close, their places on a map, the groups that they form, and the words that tell these apart."""
+"""The groups that documents form, their places on a map, and the words that tell groups and documents apart."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.cluster.hierarchy import to_tree
-from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse import csr_array
 from sklearn.cluster import AgglomerativeClustering, ward_tree
-from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfTransformer
-from sklearn.neighbors import NearestNeighbors
 
 from ..analysis.projection import project, reduced
-from ..inference.fitting import MOST_DRAWN, balanced_weight
 from ..runtime.arrays import Rows, Vectors
-from ..settings.document import LEARNED_SIZE
-from ..similarity.kinds import FEWEST_DOCUMENTS, Background, similarity_matrix
+from ..similarity.kinds import FEWEST_DOCUMENTS, similarity_matrix
 from ..subtopics.table import distinctive_terms
-from .digests import BINS, EMPTY, WordCounts
-from .names import spread
+from .digests import WordCounts
+from .neighbours import ROUNDING, Neighbours, are_alike
 
-Scores = npt.NDArray[np.float32]
-
-# Neighbours by which the isolation of a document is measured.
-_NEAR = 5
-# A document as PDF and as DOCX, with other line ends and heads of pages, has about nine in ten runs of words alike.
-_COPIED = 0.7
 # The golden angle, by which points on a spiral keep apart.
 _TURN = np.pi * (3 - np.sqrt(5))
-# Vectors that differ by less are alike but for rounding.
-_ALIKE = 1e-6
 # A word that fewer of a group's documents have says nothing about the group.
 _LEAST_SHARE = 0.15
 # Nearest documents that a document is linked to, those it joins in a tree, and how many times as many links as by
@@ -46,114 +32,6 @@ _ROUNDS, _SMALLEST = 10, 4
 _SMALLEST_OF_FEW, _CLOSER = 3, 0.75
 # A document joins a group where this share of its nearest documents, at least, is in it.
 SHARE = 0.3
-
-
-def fit_vectors(vectors: Vectors, lexical: int, words: WordCounts, seed: int = 0) -> Vectors:
-    """Vectors fitted to their collection: without what all documents share, and with the collection's own words.
-
-    The words are latent semantic analysis of tf-idf, also without their mean, and weighed so that both parts tell
-    pairs apart equally (:func:`~graphdoc.inference.fitting.balanced_weight`). They take the place of the last
-    ``lexical`` numbers, which stand for words already.
-
-    Returns:
-        ``(documents, hidden + size)``, of unit length or zero.
-    """
-    own = _centred(vectors[:, : vectors.shape[1] - lexical])
-    counts = csr_array(words.counts, dtype=np.float32)
-    counts = counts[:, np.bincount(counts.indices, minlength=counts.shape[1]) > 1]
-    size = min(LEARNED_SIZE, *(length - 1 for length in counts.shape))
-    if size < 2:
-        return own
-    weights = TfidfTransformer(sublinear_tf=True).fit_transform(counts)
-    latent = _centred(TruncatedSVD(size, random_state=seed).fit_transform(weights))
-    drawn = spread(np.arange(len(own)), MOST_DRAWN)
-    return unit(np.hstack([own, balanced_weight(own[drawn], latent[drawn]) * latent]))
-
-
-def background_of(vectors: Vectors) -> Background:
-    """How alike the pairs of a collection are, of 2,000 documents spread over it, from unit vectors."""
-    drawn = spread(vectors, 2 * MOST_DRAWN)
-    return Background.from_scores((drawn @ drawn.T)[np.tri(len(drawn), k=-1, dtype=bool)], len(drawn))
-
-
-def _centred(vectors: npt.NDArray[Any]) -> Vectors:
-    rows = unit(vectors)
-    return unit(np.where(rows.any(axis=1, keepdims=True), rows - rows.mean(axis=0), 0.0))
-
-
-def unit(vectors: npt.NDArray[Any]) -> Vectors:
-    """Vectors of length 1, ``(documents, hidden)``; those of almost no length stay zero."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 1e-9, lengths, 1), np.float32)
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """The nearest documents of every document, nearest first: their rows and cosines, ``(documents, neighbours)``."""
-
-    rows: Rows
-    scores: Scores
-
-    @classmethod
-    def from_vectors(cls, vectors: Vectors, count: int) -> Neighbours:
-        """Find ``count`` of each, exactly, by vectors ``(documents, hidden)`` of unit length or zero."""
-        documents = len(vectors)
-        count = min(count, documents - 1)
-        # Among unit vectors the nearest by distance are the nearest by cosine.
-        _, found = NearestNeighbors(n_neighbors=count + 1, algorithm="brute").fit(vectors).kneighbors(vectors)
-        rows = np.empty((documents, count), np.int64)
-        scores = np.empty((documents, count), np.float32)
-        for row, near in enumerate(found):
-            # Of several copies, the document itself need not be the first, or among them at all.
-            others = near[near != row][:count]
-            cosines = np.clip(vectors[others] @ vectors[row], -1.0, 1.0)
-            order = np.lexsort((others, -np.round(cosines, 6)))
-            rows[row], scores[row] = others[order], cosines[order]
-        return cls(rows, scores)
-
-    @property
-    def closeness(self) -> Scores:
-        """Mean cosine of every document with its five nearest, ``(documents,)``."""
-        return np.asarray(self.scores[:, :_NEAR].mean(axis=1), np.float32)
-
-    def pairs(self, top_k: int) -> list[tuple[int, int, float]]:
-        """The closest pairs, each once, best first: of every document with its nearest ones."""
-        left = np.repeat(np.arange(len(self.rows)), self.rows.shape[1])
-        ends = np.sort(np.stack([left, self.rows.ravel()]), axis=0)
-        _, first = np.unique(ends[0] * len(self.rows) + ends[1], return_index=True)
-        scores = self.scores.ravel()[first]
-        order = np.lexsort((first, -np.round(scores, 6)))[:top_k]
-        return [(int(ends[0][first[at]]), int(ends[1][first[at]]), float(scores[at])) for at in order]
-
-    def duplicates(self, vectors: Vectors, least: float, sketches: Sequence[bytes]) -> list[Rows]:
-        """Sets of documents that are linked by near-equal vectors or texts; largest first.
-
-        Vectors, of unit length or zero and before a fit, are near-equal from a cosine of ``least``; texts by their
-        sketches (:func:`~graphdoc.overview.digests.sketch_of`), empty where they are not known.
-        """
-        bins = np.stack([np.frombuffer(sketch, np.uint32) if sketch else np.full(BINS, EMPTY) for sketch in sketches])
-        first: dict[bytes, int] = {}
-        links = [(first.setdefault(sketch, row), row) for row, sketch in enumerate(sketches) if sketch]
-        for row, near in enumerate(self.rows):
-            is_linked = (vectors[near] @ vectors[row] >= least) | (_shares_alike(bins[near], bins[row]) >= _COPIED)
-            links += [(row, int(other)) for other in near[is_linked]]
-        left, right = np.array(links, np.int64).reshape(-1, 2).T
-        graph = coo_array((np.ones(len(left), bool), (left, right)), shape=(len(self.rows),) * 2)
-        _, parts = connected_components(graph, directed=False)
-        sizes = np.bincount(parts)
-        sets = [np.flatnonzero(parts == part) for part in np.flatnonzero(sizes > 1)]
-        return sorted(sets, key=lambda members: (-len(members), int(members[0])))
-
-    def outliers(self, top_k: int) -> list[int]:
-        """The documents that are farthest from all others, by :attr:`closeness`."""
-        order = np.lexsort((np.arange(len(self.rows)), np.round(self.closeness, 6)))
-        return [int(row) for row in order[:top_k]]
-
-
-def _shares_alike(bins: npt.NDArray[np.uint32], own: npt.NDArray[np.uint32]) -> Scores:
-    """Share of the bins of sketches ``(documents, bins)`` that are those of another, of all that are used."""
-    is_used = (bins != EMPTY) | (own != EMPTY)
-    return np.asarray(((bins == own) & is_used).sum(1) / np.maximum(is_used.sum(1), 1), np.float32)
 
 
 def lay_out(vectors: npt.NDArray[np.float32], seed: int = 0) -> npt.NDArray[np.float32]:
@@ -173,11 +51,6 @@ def lay_out(vectors: npt.NDArray[np.float32], seed: int = 0) -> npt.NDArray[np.f
     low, high = points.min(axis=0), points.max(axis=0)
     points = (points - (low + high) / 2) / (float((high - low).max()) / 2 or 1.0)
     return np.asarray(points, np.float32)
-
-
-def are_alike(vectors: npt.NDArray[np.float32]) -> bool:
-    """Whether all vectors are the same but for rounding."""
-    return float(np.ptp(vectors, axis=0).max()) < _ALIKE
 
 
 def words_of_groups(words: WordCounts, groups: Sequence[Rows], top_k: int) -> list[tuple[str, ...]]:
@@ -256,7 +129,7 @@ def find_groups(vectors: Vectors, moved: npt.NDArray[Any], near: Neighbours, siz
     if is_few:
         distances = 1 - similarity_matrix(vectors, vectors)
         of_pairs = distances[np.triu_indices(documents, 1)]
-        farthest = max(_ALIKE, float(np.median(of_pairs) - _CLOSER * of_pairs.std()))
+        farthest = max(ROUNDING, float(np.median(of_pairs) - _CLOSER * of_pairs.std()))
         tree = AgglomerativeClustering(None, metric="precomputed", linkage="average", distance_threshold=farthest)
         labels = tree.fit_predict(distances)
     else:

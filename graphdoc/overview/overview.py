@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..runtime.arrays import Rows
     from ..segmentation.repeats import RepeatFilter
     from ..vectors.writer import FolderOptions
-    from .groups import Neighbours
+    from .neighbours import Neighbours
 
 NEIGHBOURS = 10
 # Cosine of two vectors from which documents are called near-duplicates.
@@ -177,32 +177,32 @@ class Overview:
     ) -> Overview:
         # After encoding: scikit-learn, which it needs, takes half a second.
         with quick_imports():
-            from . import groups as form
+            from .groups import LINKED, find_groups, lay_out, move, words_of_groups
+            from .neighbours import Neighbours, are_alike, background_of, fit_vectors, unit
 
         documents, words = digests.chosen(ids)
         _require_two(documents)
-        plain = fitted = form.unit(vectors)
+        plain = fitted = unit(vectors)
         is_large, seed = len(documents) >= FEWEST_DOCUMENTS, settings["seed"]
-        settings["fit"] = settings["fit"] and is_large and not form.are_alike(plain)
+        settings["fit"] = settings["fit"] and is_large and not are_alike(plain)
         if settings["fit"]:
-            fitted = form.fit_vectors(plain, (model.get("lexical") or {}).get("size", 0), words, seed)
+            fitted = fit_vectors(plain, (model.get("lexical") or {}).get("size", 0), words, seed)
         count = settings["neighbours"]
-        near = form.Neighbours.from_vectors(fitted, max(count, form.LINKED))
-        moved = form.move(fitted, near)
-        points = form.lay_out(moved, seed)
-        rows_of_groups = form.find_groups(fitted, moved, near, settings["group_size"])
-        near = form.Neighbours(near.rows[:, :count], near.scores[:, :count])
-        groups: list[Group] = []
-        telling = form.words_of_groups(words, rows_of_groups, WORDS_OF_A_GROUP)
+        near = Neighbours.from_vectors(fitted, max(count, LINKED))
+        moved = move(fitted, near)
+        points = lay_out(moved, seed)
+        rows_of_groups = find_groups(fitted, moved, near, settings["group_size"])
+        near = Neighbours(near.rows[:, :count], near.scores[:, :count])
+        telling = words_of_groups(words, rows_of_groups, WORDS_OF_A_GROUP)
         phrases = name_groups(digests.beginnings(ids), rows_of_groups, telling, digests.language)
-        for rows, own, found in zip(rows_of_groups, telling, phrases, strict=True):
+        groups: list[Group] = []
+        for number, (rows, own, found) in enumerate(zip(rows_of_groups, telling, phrases, strict=True), 1):
             scores = np.round(fitted[rows] @ fitted[rows].mean(axis=0), 6)
             typical = rows[np.lexsort((rows, -scores))][:TYPICAL]
-            number = len(groups) + 1
             name = ", ".join(found or own[:WORDS_OF_A_NAME]) or f"group {number}"
             groups.append(Group(number, name, own, rows, tuple(typical.tolist())))
         copies = near.duplicates(plain, settings["duplicates"], [digest.sketch for digest in documents])
-        background = form.background_of(fitted) if is_large else None
+        background = background_of(fitted) if is_large else None
         seen = documents, words, points, groups, near, copies, model, settings, background
         return cls(*seen, digests.repeats(), coverage)
 

@@ -193,19 +193,15 @@ def loaded(tiny_encoder: Encoders, dtype: Any) -> DocumentEncoder:
 
 @pytest.mark.parametrize(("speed", "chosen"), [(2.0, "bfloat16"), (1.2, "float32")])
 def test_auto_takes_bfloat16_where_it_is_clearly_faster(
-    tiny_encoder: Encoders, machine: Machine, caplog: Log, speed: float, chosen: str
+    tiny_encoder: Encoders, machine: Machine, speed: float, chosen: str
 ) -> None:
     machine.speed = speed
     encoder = loaded(tiny_encoder, "auto")
     encoder.graph("Clocks drift.")
     assert encoder.is_precision_open and not machine.products
-    with caplog.at_level(logging.INFO, "graphdoc"):
-        assert np.isfinite(encoder.encode("Clocks drift.")).all()
+    assert np.isfinite(encoder.encode("Clocks drift.")).all()
     assert encoder.precision == encoder.describe()["dtype"] == chosen
     assert next(encoder.model.passage_encoder.parameters()).dtype == getattr(torch, chosen)
-    assert [record.getMessage().partition(" (")[0] for record in caplog.records] == (
-        ["tiny computes in bfloat16"] if chosen == "bfloat16" else []
-    )
 
 
 def test_is_measured_once_by_threads_that_share_an_encoder(tiny_encoder: Encoders, machine: Machine) -> None:
