@@ -19,26 +19,14 @@ from ..errors import DocumentError, SettingsError
 from ..registry import SUBTOPICS
 from ..runtime.text import counted, describe_share, percent_closer
 from .options import COUNT, OUTPUT, EncodingModel, File, Json, Overwrite
-from .output import (
-    MOST_ROWS,
-    Outputs,
-    Reports,
-    Table,
-    TableColumn,
-    Terminal,
-    indented,
-    names,
-    plain,
-    signed,
-    titled,
-    write_json,
-)
+from .output import MOST_ROWS, Outputs, Reports, Table, TableColumn, indented, names, plain, signed, titled, write_json
 from .sources import LEAVE_OUT, Reading, RepeatsOption, first_reason, noting_languages, without_repeats
 
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
     from ..similarity import Comparison, MutualComparison
     from ..subtopics.table import SubtopicTable
+    from .output import Terminal
 
 MOST_WORDS, SHOWN_SUBTOPICS = 5, 30
 # Documents that one picture of all levels holds, and what of many is printed.
@@ -157,10 +145,10 @@ def _print_two(target: Terminal, comparison: Comparison, top_k: int, *, sentence
         target.print(f"B  the same document\n\nparts of one document with each other ({model})\n")
     else:
         target.lines([f"B  {titled(comparison.b.segmented.document)}"])
-        share = comparison.share
+        share, background = comparison.share, comparison.background
         target.print(f"\ndocument similarity [bold]{comparison.document:.3f}[/bold] ({model})")
         unknown = NO_BACKGROUND if comparison.parts is None else UNKNOWN_WORDS
-        target.lines([unknown if share is None else describe_share(share)])
+        target.lines([describe_share(share, background.pairs) if share is not None and background else unknown])
         target.print()
     due, parts = "", comparison.parts
     if comparison.lexical is not None:
@@ -262,15 +250,12 @@ def _compare_many(
     links: dict[tuple[int, int], str] = {}
     if folder is not None:
         links = folder.write(comparison.pairs(folder.most), comparison.compare)
+    drawn = replace(comparison, documents=encoded[:MOST_DRAWN])
     target = outputs.write(
         html=lambda path: comparison.to_html(path, links=links),
         json=lambda path: write_json(path, comparison.to_dict()),
         csv=comparison.to_csv,
-        plot=lambda path: (
-            replace(comparison, documents=encoded[:MOST_DRAWN]).plot(path)
-            if all_levels
-            else comparison.plot_documents(path)
-        ),
+        plot=lambda path: drawn.plot(path) if all_levels else comparison.plot_documents(path),
     )
     _print_many(target, comparison)
     if all_levels and len(encoded) > MOST_DRAWN:
@@ -295,10 +280,8 @@ def _print_many(target: Terminal, comparison: MutualComparison) -> None:
     target.print(f"\n{comparison.similarity}, model {plain(str(comparison.model['name'])).markup}\n")
     shares = [comparison.share(a, b) for a, b in pairs]
     is_known = comparison.background is not None
-    closer = [TableColumn("closer than", lambda share: "?" if share is None else percent_closer(share))]
-    rows = Table(
-        [names("documents"), "score", *closer[:is_known], names("closest sections", 36), names("", 36), "score"]
-    )
+    told = [TableColumn("closer than", lambda share: "?" if share is None else percent_closer(share))][:is_known]
+    rows = Table([names("documents"), "score", *told, names("closest sections", 36), names("", 36), "score"])
     for (a, b), share in zip(pairs, shares, strict=True):
         score, block = float(comparison.document_scores[a, b]), comparison.sections_of(a, b)
         best = np.unravel_index(block.argmax(), block.shape)
@@ -308,7 +291,9 @@ def _print_many(target: Terminal, comparison: MutualComparison) -> None:
         ]
         rows.add(f"D{a + 1} D{b + 1}", score, *[share][:is_known], *closest, float(block.max()))
     rows.print(target)
-    target.lines(["closer than: the share of unrelated pairs that are less alike" if is_known else NO_BACKGROUND])
+    background = comparison.background
+    which = background.pairs if background and background is comparison.reference else "pairs here"
+    target.lines([f"closer than: the share of {which} that are less alike" if background else NO_BACKGROUND])
     if is_known and None in shares:
         target.lines([f"?: {UNKNOWN_WORDS}"])
     if total > len(pairs):

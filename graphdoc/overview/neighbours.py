@@ -118,8 +118,9 @@ class Neighbours:
         first: dict[bytes, int] = {}
         links = [(first.setdefault(sketch, row), row) for row, sketch in enumerate(sketches) if sketch]
         for row, near in enumerate(self.rows):
-            is_linked = (vectors[near] @ vectors[row] >= least) | (_shares_alike(bins[near], bins[row]) >= _COPIED)
-            links += [(row, int(other)) for other in near[is_linked]]
+            used, alike = (bins[near] != EMPTY) | (bins[row] != EMPTY), bins[near] == bins[row]
+            is_copy = (alike & used).sum(axis=1) / np.maximum(used.sum(axis=1), 1) >= _COPIED
+            links += [(row, int(other)) for other in near[(vectors[near] @ vectors[row] >= least) | is_copy]]
         left, right = np.array(links, np.int64).reshape(-1, 2).T
         graph = coo_array((np.ones(len(left), bool), (left, right)), shape=(len(self.rows),) * 2)
         _, parts = connected_components(graph, directed=False)
@@ -131,12 +132,6 @@ class Neighbours:
         """The documents that are farthest from all others, by :attr:`closeness`."""
         order = np.lexsort((np.arange(len(self.rows)), np.round(self.closeness, 6)))
         return [int(row) for row in order[:top_k]]
-
-
-def _shares_alike(bins: npt.NDArray[np.uint32], own: npt.NDArray[np.uint32]) -> Scores:
-    """Share of the bins of sketches ``(documents, bins)`` that are those of another, of all that are used."""
-    is_used = (bins != EMPTY) | (own != EMPTY)
-    return np.asarray(((bins == own) & is_used).sum(1) / np.maximum(is_used.sum(1), 1), np.float32)
 
 
 def are_alike(vectors: npt.NDArray[np.float32]) -> bool:

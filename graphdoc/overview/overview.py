@@ -183,8 +183,8 @@ class Overview:
         documents, words = digests.chosen(ids)
         _require_two(documents)
         plain = fitted = unit(vectors)
-        is_large, seed = len(documents) >= FEWEST_DOCUMENTS, settings["seed"]
-        settings["fit"] = settings["fit"] and is_large and not are_alike(plain)
+        is_large, seed = len(documents) >= FEWEST_DOCUMENTS and not are_alike(plain), settings["seed"]
+        settings["fit"] = settings["fit"] and is_large
         if settings["fit"]:
             fitted = fit_vectors(plain, (model.get("lexical") or {}).get("size", 0), words, seed)
         count = settings["neighbours"]

@@ -135,7 +135,7 @@ def percent_closer(share: float) -> str:
     return f"{text} %"
 
 
-def describe_share(share: float) -> str:
+def describe_share(share: float, pairs: str = "unrelated pairs") -> str:
     """What the share of unrelated pairs that are less alike says about two documents.
 
     >>> describe_share(0.9921), describe_share(0.81)
@@ -143,4 +143,4 @@ def describe_share(share: float) -> str:
     """
     if share < _LEAST_SIGN:
         return f"no sign of a relation: {100 * (1 - share):.0f} of 100 unrelated pairs are closer"
-    return f"closer than {percent_closer(share)} of unrelated pairs"
+    return f"closer than {percent_closer(share)} of {pairs}"

@@ -434,6 +434,11 @@ class Background:
         return cls(documents, _kept_scores(values), passages, tuple(alike))
 
     @property
+    def pairs(self) -> str:
+        """What people call its pairs: those of many kinds of texts are told by length alone."""
+        return "unrelated pairs" if self.scores else "unrelated pairs of mixed texts"
+
+    @property
     def subtopics(self) -> float | None:
         """The mean cosine of sentences from which two documents share a subtopic; None where it is not known.
 

@@ -19,6 +19,7 @@ from graphdoc.commands import compare
 from graphdoc.commands.output import Table, Terminal, names
 from graphdoc.commands.sources import noting_languages
 from graphdoc.runtime import progress
+from graphdoc.similarity.kinds import UNKNOWN_WORDS
 from graphdoc.vectors.folder import read_vectors
 
 
@@ -70,6 +71,17 @@ def test_compare_one_and_many(run: Command, examples: Path, monkeypatch: Patch) 
     assert len(content("all.json")["documents"]) == 3 and Path("all.png").stat().st_size and len(rows("all.csv"))
     assert sorted(path.name for path in Path("all-reports").glob("[!.]*")) == ["0001.html", "0002.html"]
     assert "all-reports/0001.html" in Path("all.html").read_text(encoding="utf-8")
+
+
+def test_pairs_of_unknown_words_have_no_share(graphdoc: Command, tmp_path: Path) -> None:
+    for number, text in enumerate(("Blorp snarf zzyq.", "Quux wibble.", "Rice is steamed.", "Rice is steamed.")):
+        (tmp_path / f"{number}.txt").write_text(text, encoding="utf-8")
+    out = graphdoc("compare", tmp_path, "--model", "mini", "--json", "m.json", "--html", "m.html").out
+    assert [pair["share"] is None for pair in content("m.json")["pairs"]].count(True) == 5
+    assert out.count(" ? ") == 5 and f"?: {UNKNOWN_WORDS}" in out and "closer than: the share of unrelated pairs" in out
+    assert Path("m.html").read_text(encoding="utf-8").count('<td class="right">?</td>') == 5
+    assert UNKNOWN_WORDS in graphdoc("compare", "0.txt", "1.txt", "--model", "mini").out
+    assert "of unrelated pairs of mixed texts" in graphdoc("compare", "2.txt", "3.txt", "--model", "mini").out
 
 
 def test_encode(run: Command, examples: Path, model: str) -> None:

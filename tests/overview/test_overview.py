@@ -175,9 +175,11 @@ def test_documents_in_any_order_without_documents_and_all_the_same() -> None:
     for group in make_overview(5, group_size=4, fit=False).groups:
         scores = unit[group.rows] @ unit[group.rows].mean(axis=0)
         assert list(group.typical) == group.rows[np.argsort(-scores)][:3].tolist()
-    same = [Document.from_text("All is well.", id=str(number)) for number in range(25)]
-    overview = Overview.from_vectors([one.id for one in same], np.ones((25, 4)), same)
-    assert overview.groups == [] and len(overview.duplicates) == 1 and len(overview.duplicates[0]) == 25
+    same = [Document.from_text("All is well.", id=str(number)) for number in range(50)]
+    overview = Overview.from_vectors([one.id for one in same], np.ones((50, 4)), same)
+    assert overview.groups == [] and len(overview.duplicates) == 1 and len(overview.duplicates[0]) == 50
+    # Of pairs that are all alike none says how alike others are.
+    assert overview.background is None and overview.to_dict()["pairs"][0]["share"] is None
     assert len(overview.pairs()) > 0 and np.isfinite(overview.points).all()
 
 
