@@ -292,7 +292,7 @@ def _print_many(target: Terminal, comparison: MutualComparison) -> None:
         rows.add(f"D{a + 1} D{b + 1}", score, *[share][:is_known], *closest, float(block.max()))
     rows.print(target)
     background = comparison.background
-    which = background.pairs if background and background is comparison.reference else "pairs here"
+    which = background.pairs if background and background is comparison.model_background else "pairs here"
     target.lines([f"closer than: the share of {which} that are less alike" if background else NO_BACKGROUND])
     if is_known and None in shares:
         target.lines([f"?: {UNKNOWN_WORDS}"])

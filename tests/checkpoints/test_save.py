@@ -133,9 +133,7 @@ def save(encoder: DocumentEncoder, folder: Path, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("kinds", [("whole", "updates"), ("updates", "whole"), ("whole", "whole")])
-def test_saving_over_leaves_nothing_of_what_was_there(
-    tiny_encoder: Encoders, tmp_path: Path, kinds: tuple[str, str]
-) -> None:
+def test_saving_over_leaves_nothing_of_before(tiny_encoder: Encoders, tmp_path: Path, kinds: tuple[str, str]) -> None:
     for folder, kind in (("over", kinds[0]), ("over", kinds[1]), ("fresh", kinds[1])):
         save(tiny_encoder("bert"), tmp_path / folder, kind)
     files = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("over", "fresh")]

@@ -166,9 +166,7 @@ class TestWhatIsRead:
 
 
 class TestCache:
-    def test_a_corpus_is_used_again_without_reading(
-        self, prepare: Prepare, segmenter: Segmenter, monkeypatch: Patch
-    ) -> None:
+    def test_a_corpus_is_used_again_unread(self, prepare: Prepare, segmenter: Segmenter, monkeypatch: Patch) -> None:
         first = prepare()
         monkeypatch.setattr(CorpusSource, "documents", lambda *_: pytest.fail("the documents are read again"))
         # The state of a tokenizer does not matter.

@@ -42,9 +42,7 @@ def test_line_ends_page_heads_and_case_leave_a_copy_a_copy() -> None:
     original = text(1)
     words = original.split()
     pages = [" ".join(words[start : start + 300]) for start in range(0, len(words), 300)]
-    printed = "\n".join(
-        f"Journal of Words {number}\n{page.replace(' ', chr(10), 20)}" for number, page in enumerate(pages)
-    )
+    printed = "\n".join(f"Journal {number}\n{page.replace(' ', chr(10), 20)}" for number, page in enumerate(pages))
     half = " ".join([*words[:600], *text(2, 600).split()])
     vectors = np.eye(4, dtype=np.float32)
     sketches = [sketch_of(one) for one in (original, printed.upper(), half, text(3))]

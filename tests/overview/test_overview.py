@@ -206,9 +206,7 @@ def test_names_are_phrases_as_they_are_written() -> None:
 
 def test_weights_by_hand() -> None:
     # Words apart from each other, so that phrases are single words; `p log(p / q)**2` by NumPy.
-    held = np.array(
-        [[1, 1, 1, 1, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 0, 0, 0, 0]]
-    )
+    held = np.array([[1] * size + [0] * (8 - size) for size in (4, 3, 6, 2)])
     words = ["zinc", "copper", "iron", "silver"]
     texts = [", ".join(word for word, has in zip(words, column, strict=True) if has) for column in held.T]
     own, everything = held[:, :4].mean(axis=1), held.mean(axis=1)

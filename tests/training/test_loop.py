@@ -214,9 +214,7 @@ def test_old_checkpoints_go_and_the_best_one_stays(make_loop: Any, tmp_path: Pat
     best_weights(resumed, moved, 4)
 
 
-def test_of_models_that_are_as_good_one_is_chosen_and_another_where_the_best_is_gone(
-    make_loop: Any, tmp_path: Path
-) -> None:
+def test_of_models_that_are_as_good_one_is_chosen_and_another_if_it_is_gone(make_loop: Any, tmp_path: Path) -> None:
     # The later one, or the one of the lower loss.
     for losses, best in (([], 8), ([0.5, 0.4, 0.3, 0.35, 0.1], 6)):
         rest = iter([{"loss": one} for one in losses] or [{}] * 5)

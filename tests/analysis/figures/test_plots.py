@@ -125,9 +125,7 @@ def test_the_matrix_of_a_comparison(tiny_encoder: Encoders, structured: Document
         assert all(label in shown for label in labels)
 
 
-def test_attention_of_readouts_layers_and_heads(
-    tiny_encoder: Encoders, mini: DocumentEncoder, structured: Documents
-) -> None:
+def test_attention_of_readouts_and_layers(tiny_encoder: Encoders, mini: DocumentEncoder, structured: Documents) -> None:
     table = tiny_encoder(readout="attention").attention(structured[0])
     figure = table.plot()
     np.testing.assert_allclose(heights(figure), table.document_weights())
@@ -220,9 +218,7 @@ def test_every_document_is_drawn_in_every_panel_of_a_projection(tmp_path: Path) 
 
 def mutual(encoder: DocumentEncoder, *parts: int) -> MutualComparison:
     documents = [
-        Document(
-            f"d{n}", tuple(Section(f"Words of number {m} in {n}.", f"Part {n}.{m}") for m in range(count)), f"Title {n}"
-        )
+        Document(f"d{n}", tuple(Section(f"Words of {m} in {n}.", f"Part {n}.{m}") for m in range(count)), f"Title {n}")
         for n, count in enumerate(parts, start=1)
     ]
     return encoder.compare_all(documents)
@@ -248,7 +244,7 @@ def test_all_levels_of_several_documents(tiny_encoder: Encoders, tmp_path: Path)
     assert named
     for match in named:
         passage, part, words = match.groups()
-        assert (int(passage), words) == (int(part) + 1, f"Words of number {part} in 2.")
+        assert (int(passage), words) == (int(part) + 1, f"Words of {part} in 2.")
     # Models without attention have no panel of it.
     figure = mutual(tiny_encoder("bert"), 2, 2).plot()
     titles = [title for axes in figure.axes if (title := axes.get_title(loc="left"))]
