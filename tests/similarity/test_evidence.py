@@ -112,14 +112,10 @@ def test_a_reference_is_read_as_it_was_kept(documents: list[EncodedDocument]) ->
     assert np.allclose(*sums, atol=1e-2)
 
 
-def test_vectors_count_twice_where_words_are_mostly_unknown(
-    encoder: DocumentEncoder, documents: list[EncodedDocument]
-) -> None:
+def test_vectors_count_twice_for_unknown_words(encoder: DocumentEncoder, documents: list[EncodedDocument]) -> None:
     reference = Reference.from_documents(documents)
     evidence = Evidence(reference)
-    foreign, chinese, *made = map(
-        encoder.encode_levels, ("潮水涨了。", "蒸米饭要二十分钟。", "Blorp snarf.", "Quux wibble.")
-    )
+    foreign, chinese, *made = map(encoder.encode_levels, ("潮水涨了。", "蒸米饭。", "Blorp.", "Quux."))
     assert np.isnan(evidence.lengths([foreign, *made])).all() and np.isfinite(evidence.lengths(documents)).all()
     vectors, words = reference.calibration.vectors, reference.calibration.words
     for other, second in ((foreign, words), (chinese, vectors), (documents[0], vectors)):
