@@ -111,16 +111,19 @@ class Neighbours:
     def duplicates(self, vectors: Vectors, least: float, sketches: Sequence[bytes]) -> list[Rows]:
         """Sets of documents that are linked by near-equal vectors or texts; largest first.
 
-        Vectors, of unit length or zero and before a fit, are near-equal from a cosine of ``least``; texts by their
-        sketches (:func:`~graphdoc.overview.digests.sketch_of`), empty where they are not known.
+        Vectors, of unit length or zero and before a fit, are near-equal from a cosine of ``least`` if a run of words is
+        the same too; texts by their sketches (:func:`~graphdoc.overview.digests.sketch_of`), empty where not known.
         """
         bins = np.stack([np.frombuffer(sketch, np.uint32) if sketch else np.full(BINS, EMPTY) for sketch in sketches])
-        first: dict[bytes, int] = {}
+        first, is_known = dict[bytes, int](), (bins != EMPTY).any(axis=1)
         links = [(first.setdefault(sketch, row), row) for row, sketch in enumerate(sketches) if sketch]
         for row, near in enumerate(self.rows):
             used, alike = (bins[near] != EMPTY) | (bins[row] != EMPTY), bins[near] == bins[row]
-            is_copy = (alike & used).sum(axis=1) / np.maximum(used.sum(axis=1), 1) >= _COPIED
-            links += [(row, int(other)) for other in near[(vectors[near] @ vectors[row] >= least) | is_copy]]
+            shares = (alike & used).sum(axis=1) / np.maximum(used.sum(axis=1), 1)
+            # Vectors of texts in a language that the model does not know are all alike.
+            may_be = (shares > 0) | ~(is_known[near] & is_known[row])
+            is_copy = (may_be & (vectors[near] @ vectors[row] >= least)) | (shares >= _COPIED)
+            links += [(row, int(other)) for other in near[is_copy]]
         left, right = np.array(links, np.int64).reshape(-1, 2).T
         graph = coo_array((np.ones(len(left), bool), (left, right)), shape=(len(self.rows),) * 2)
         _, parts = connected_components(graph, directed=False)

@@ -75,8 +75,11 @@ def test_copies_outliers_and_documents_are_no_neighbours_of_themselves() -> None
 def test_near_duplicates_are_linked_by_cosines_and_by_texts() -> None:
     vectors = normalize(np.array([[1, 0], [1, 0.01], [0, 1], [0.9, 1], [0, -1], [-1, 0.5]], np.float32))
     near = Neighbours.from_vectors(vectors, 5)
-    copies = [sketch_of(text) if text else b"" for text in ("a", "b", "c", "d", "c", "")]
-    assert [rows.tolist() for rows in near.duplicates(vectors, 0.99, copies)] == [[0, 1], [2, 4]]
+    # Of equal vectors, texts have a run of words in common, or not.
+    for first, found in ("the tide turns at dusk", [[0, 1], [2, 4]]), ("a", [[2, 4]]):
+        texts = (first, "the tide turns at noon", "c", "d", "c", "")
+        copies = [sketch_of(text) if text else b"" for text in texts]
+        assert [rows.tolist() for rows in near.duplicates(vectors, 0.99, copies)] == found
     assert near.duplicates(vectors, 0.99999, [b""] * 6) == []
     # By a lower cosine all but the last are one set.
     assert [rows.tolist() for rows in near.duplicates(vectors, 0.6, [b""] * 6)] == [[0, 1, 2, 3]]
