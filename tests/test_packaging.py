@@ -90,7 +90,7 @@ def built(tmp_path_factory: Folders) -> Built:
     unpacked = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(build("sdist", tree)) as archive:
         sdist = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
-        archive.extractall(unpacked, filter="data")
+        archive.extractall(unpacked, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     with zipfile.ZipFile(build("wheel", tree)) as archive:
         wheel_of_tree = set(archive.namelist())
     with zipfile.ZipFile(build("editable", tree)) as archive:

@@ -44,7 +44,7 @@ _SEPARATOR = re.compile(
 )
 # The line above a signed text, and signatures, keys and what is encrypted.
 _PGP = re.compile(
-    r"^-----BEGIN PGP (?:SIGNED MESSAGE-----\n(?:\w+: .*\n)*\n|.*\n(?:(?!-----).*\n)*+-----END PGP .*)", re.MULTILINE
+    r"^-----BEGIN PGP (?:SIGNED MESSAGE-----\n(?:\w+: .*\n)*\n|.*\n(?:(?!-----).*\n)*-----END PGP .*)", re.MULTILINE
 )
 # The beginning of a header's name, and what base64 is not written with.
 _HEADER_NAME, _NO_BASE64 = re.compile(rb"[A-Za-z-]*"), re.compile(rb"[^A-Za-z0-9+/]")
