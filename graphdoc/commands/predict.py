@@ -130,11 +130,9 @@ def _print_one(target: Terminal, prediction: Prediction, passages: int) -> None:
 
 
 def _print_many(target: Terminal, shown: list[Prediction], near_chance: Counter[bool], counts: Counter[str]) -> None:
-    columns: list[TableColumn | str] = [
-        *(names("document", 36), names("label", 30), "probability", TableColumn("coverage", whole_percent))
-    ]
+    columns = names("document", 36), names("label", 30), "probability", TableColumn("coverage", whole_percent)
     explained = any(prediction.decisions for prediction in shown)
-    rows = Table([*columns, names("passage that speaks most for it", 46)] if explained else columns)
+    rows = Table([*columns, names("passage that speaks most for it", 46)] if explained else [*columns])
     for prediction in shown:
         probability = f"{'? ' if prediction.is_near_chance else ''}{prediction.probability:.3f}"
         label, share = ", ".join(prediction.labels) or "(none)", prediction.segmented.coverage.share
