@@ -1,7 +1,7 @@
 """Classification of whole documents: a frozen MiniLM with and without graph, with and without contrastive pretraining.
 
 20 Newsgroups (headers kept, a tenth of train for validation), subjects of Wikipedia articles, hyperpartisan news
-(clean split), 2,000 reviews each of IMDB. Every row is a recipe of this package, trained with several seeds and
+(clean split), 2,000 reviews each of IMDB. Every row is a config of this package, trained with several seeds and
 measured on test, with TF-IDF and a linear SVM beside it. Passages are encoded once. Where a row starts from
 contrastive pretraining, that was done on train texts without labels. The course of validation accuracy tells how many
 steps either needs to reach the other's best (Graph-RoBERTa, figure 5).

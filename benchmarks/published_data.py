@@ -1,4 +1,4 @@
-"""Turns the published data sets of the recipes into documents, and pairs or judgements.
+"""Turns the published data sets of the configs into documents, and pairs or judgements.
 
     python benchmarks/published_data.py cnse same_event_doc_pair.txt --output cnse/
     python benchmarks/published_data.py cnss same_story_doc_pair.txt --output cnss/

@@ -48,7 +48,7 @@ class SentencePairStudy(Settings):
     title: str
     """what it asks"""
     base: FileName = "configs/pretrain/sdr_minilm.yaml"
-    """the recipe, from the root of the project"""
+    """the config, from the root of the project"""
     settings: list[str] = Field(default_factory=list)
     """settings that are the same for all rows"""
     rows: dict[str, list[str]] = Field(default_factory=dict)
@@ -106,7 +106,7 @@ class Runs:
             ]
             write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
-    def recipe(self, row: str, seed: int) -> SentencePairSettings:
+    def run_settings(self, row: str, seed: int) -> SentencePairSettings:
         """The settings of one run."""
         changes = [
             *(self.filled(change) for change in (*self.study.settings, *self.study.rows[row])),
@@ -120,7 +120,7 @@ class Runs:
         folder = self.work / folder_name(row) / str(seed)
         # A run that was stopped has results, too.
         if not (folder / "model").is_dir():
-            train(self.recipe(row, seed), resume=(folder / "config.yaml").is_file())
+            train(self.run_settings(row, seed), resume=(folder / "config.yaml").is_file())
         return DocumentEncoder.from_pretrained(folder / "model", dtype=self.dtype, max_passages=None)
 
     def scores(self, row: str, seed: int) -> dict[str, dict[str, float]]:
@@ -179,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"# {study.title}",
         f"`{command}`",
         describe_machine(),
-        f"Recipe `{study.base}` with {', '.join(f'`{one}`' for one in study.settings)}; {seeds} seeds (mean, and "
+        f"Config `{study.base}` with {', '.join(f'`{one}`' for one in study.settings)}; {seeds} seeds (mean, and "
         f"standard deviation where there are several). {len(runs.found.judgements):,} sources among "
         f"{len(runs.found.documents):,} articles, the first 5 sentences of a section and 48 of an article.",
         *(section(measure, table) for measure in MEASURES),

@@ -1,4 +1,4 @@
-"""Training one recipe in several ways, with several seeds, and measuring all of them on the same pairs.
+"""Training one config in several ways, with several seeds, and measuring all of them on the same pairs.
 
 What is shared by the studies of this folder. A study is a file of ``configs/studies``; settings are changed as
 ``key=value`` behind the file, so that the same study runs at full size: ``base=configs/finetune/colde.yaml
@@ -53,7 +53,7 @@ class StudyModel(Settings):
     command: str
     """the words of the command that trains it, such as finetune subtopics"""
     base: FileName
-    """its recipe, from the root of the project"""
+    """its config, from the root of the project"""
     settings: list[str] = Field(default_factory=list)
     """what is different from it; {data} is the folder"""
 
@@ -75,7 +75,7 @@ class StudySettings(Settings):
     command: str = "finetune compare"
     """the words of the command that trains"""
     base: FileName = "configs/finetune/graph_compare.yaml"
-    """the recipe, from the root of the project"""
+    """the config, from the root of the project"""
     folder: FileName = "scisumm_acl"
     """folder of the documents and pairs, in the folder of all data"""
     documents: FileName = "papers.jsonl.gz"
@@ -85,7 +85,7 @@ class StudySettings(Settings):
     validation: FileName = "pairs_dev.tsv"
     """pairs that the threshold is chosen on"""
     settings: list[str] = Field(default_factory=list)
-    """settings of the recipe that are the same for all rows; {data} is the folder, and {NAME} that of a model"""
+    """settings of the config that are the same for all rows; {data} is the folder, and {NAME} that of a model"""
     models: dict[str, StudyModel] = Field(default_factory=dict)
     """models that rows read, by their names"""
     rows: dict[str, list[str]] = Field(default_factory=dict)
@@ -145,7 +145,7 @@ class Study:
             raise DocumentError(f"{path}: there is no such file; check --data, folder and documents")
         # Before documents are read, which takes longer than finding a mistake.
         self.require_own_runs()
-        first = self.recipe(next(iter(settings.rows)), 0)
+        first = self.run_settings(next(iter(settings.rows)), 0)
         self._left_out = LeftOutSections(tuple(first.corpus.leave_out_sections))
         documents: Iterable[Document] = read_documents(self.folder / settings.documents, on_error="skip")
         # Of a document that has nothing but what is left out no view can be drawn: its pairs are left out.
@@ -159,7 +159,7 @@ class Study:
             change = change.replace(f"{{{name}}}", str(self.work / "models" / folder_name(name) / "model"))
         return change.replace("{data}", str(self.folder))
 
-    def recipe(self, row: str, seed: int, *more: str) -> Any:
+    def run_settings(self, row: str, seed: int, *more: str) -> Any:
         """The settings of one run.
 
         Args:
@@ -178,7 +178,7 @@ class Study:
         ]
         return load_settings(load(RECIPES[settings.command].settings), ROOT / settings.base, changes)
 
-    def recipe_of_model(self, name: str) -> Any:
+    def model_settings(self, name: str) -> Any:
         """The settings of a model that rows read."""
         model = self.settings.models[name]
         changes = [
@@ -203,32 +203,32 @@ class Study:
             OutputError: a run has other settings.
             SettingsError: a setting is not valid.
         """
-        recipes = [self.recipe(row, seed) for row in self.settings.rows for seed in range(self.settings.seeds)]
-        for recipe in [*recipes, *map(self.recipe_of_model, self.settings.models)]:
-            if (path := recipe.folder / CONFIG_FILE).is_file():
-                check_same_settings(path, recipe)
+        runs = [self.run_settings(row, seed) for row in self.settings.rows for seed in range(self.settings.seeds)]
+        for run in [*runs, *map(self.model_settings, self.settings.models)]:
+            if (path := run.folder / CONFIG_FILE).is_file():
+                check_same_settings(path, run)
         for reading in self.settings.readings.values():
-            self.recipe(reading.of, 0, *reading.settings)
+            self.run_settings(reading.of, 0, *reading.settings)
 
     def trained(self, row: str, seed: int) -> DocumentEncoder:
         """The model of a run, trained unless it is there; that of another row where the row is a reading of it."""
         reading = self.settings.readings.get(row)
         if reading is not None:
             encoder = self.trained(reading.of, seed)
-            encoder.model.config.views = self.recipe(reading.of, seed, *reading.settings).views.as_values()
+            encoder.model.config.views = self.run_settings(reading.of, seed, *reading.settings).views.as_values()
             return encoder
         used = [name for name in self.settings.models if any(f"{{{name}}}" in one for one in self.settings.rows[row])]
         for name in used:
-            model_of(self.recipe_of_model(name))
-        return DocumentEncoder.from_pretrained(model_of(self.recipe(row, seed)))
+            model_of(self.model_settings(name))
+        return DocumentEncoder.from_pretrained(model_of(self.run_settings(row, seed)))
 
     def untrained(self) -> DocumentEncoder:
-        """The backbone of the recipe with a mean over its passages."""
+        """The backbone of the config with a mean over its passages."""
         return untrained_mean(self.trained(next(iter(self.settings.rows)), 0))
 
     def ready(self, encoder: DocumentEncoder) -> PairEvaluator:
         """The pairs with their documents cut and, where the passage encoder is that of others, encoded once."""
-        frozen = self.recipe(next(iter(self.settings.rows)), 0).model.tune == "frozen"
+        frozen = self.run_settings(next(iter(self.settings.rows)), 0).model.tune == "frozen"
         return self._shared.of(encoder) if frozen else self.comparison
 
     def _encoded(self, encoder: DocumentEncoder) -> PairEvaluator:
@@ -339,14 +339,14 @@ class Study:
         return {row: found[row] for row in order if row in found}
 
 
-def model_of(recipe: Any) -> Path:
+def model_of(run: Any) -> Path:
     """The folder of the model of a run, trained unless it is there, from where an interrupted run had come."""
-    folder = Path(recipe.folder / "model")
+    folder = Path(run.folder / "model")
     if not folder.is_dir():
-        trainer.train(recipe, resume=(recipe.folder / CONFIG_FILE).is_file(), show_progress_bar=False)
+        trainer.train(run, resume=(run.folder / CONFIG_FILE).is_file(), show_progress_bar=False)
     if not folder.is_dir():
         # What a stopped run has come to is no result.
-        raise OutputError(f"{recipe.folder}: the run was asked to stop; run the study again, which goes on with it")
+        raise OutputError(f"{run.folder}: the run was asked to stop; run the study again, which goes on with it")
     return folder
 
 
@@ -497,7 +497,7 @@ def run_study(
         "",
         describe_machine(),
         "",
-        f"Recipe `{settings.base}`, {seeds}, on {settings.folder}: "
+        f"Config `{settings.base}`, {seeds}, on {settings.folder}: "
         f"{len(comparison.pairs):,} test pairs, threshold from {len(comparison.validation):,} validation pairs. "
         f"Changed for all rows: {', '.join(f'`{one}`' for one in settings.settings) or 'nothing'}.",
         "",

@@ -58,40 +58,40 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
-def test_every_row_is_a_recipe(path: Path, benchmark: Benchmark, data: Path, tmp_path: Path) -> None:
+def test_every_row_is_a_run(path: Path, benchmark: Benchmark, data: Path, tmp_path: Path) -> None:
     studies = benchmark("studies")
     files = ["documents=papers.jsonl", "folder=scisumm_acl", "test=pairs_test.tsv", "validation=pairs_dev.tsv"]
     settings = studies.load_settings(studies.StudySettings, path, files)
     study = studies.Study(settings, tmp_path / "work", data)
-    recipes = {row: study.recipe(row, 1) for row in settings.rows}
-    assert len(recipes) >= 2
-    assert len({str(recipe).replace(str(recipe.folder), "") for recipe in recipes.values()}) == len(recipes)
-    assert len({recipe.folder for recipe in recipes.values()}) == len(recipes)
-    for recipe in recipes.values():
-        assert recipe.training.seed == 1
-        assert recipe.validation.pairs is None
+    runs = {row: study.run_settings(row, 1) for row in settings.rows}
+    assert len(runs) >= 2
+    assert len({str(row).replace(str(row.folder), "") for row in runs.values()}) == len(runs)
+    assert len({row.folder for row in runs.values()}) == len(runs)
+    for row in runs.values():
+        assert row.training.seed == 1
+        assert row.validation.pairs is None
     script = {"section_shuffling": "section_shuffling"}.get(path.stem, "paper_studies")
     assert (ROOT / "benchmarks" / f"{script}.py").is_file()
     assert f"benchmarks/{script}.py" in path.read_text(encoding="utf-8")
-    # Models that rows read are recipes too, and none is there for nothing.
-    assert all(study.recipe_of_model(name).folder.parent == tmp_path / "work" / "models" for name in settings.models)
+    # Models that rows read are runs too, and none is there for nothing.
+    assert all(study.model_settings(name).folder.parent == tmp_path / "work" / "models" for name in settings.models)
     header, _, row = studies.as_markdown({"row": [dict.fromkeys(studies.METRICS, 0.5)]})
     assert header.count("|") == row.count("|")
     changes = [change for row in settings.rows.values() for change in row]
     assert all(any(f"{{{name}}}" in change for change in changes) for name in settings.models)
-    assert not any("{" in str(recipe) and "{data}" in str(recipe) for recipe in recipes.values())
+    assert not any("{" in str(row) and "{data}" in str(row) for row in runs.values())
 
 
-def test_every_row_on_sentence_pairs_is_a_recipe(benchmark: Benchmark, tmp_path: Path, monkeypatch: Patch) -> None:
+def test_every_row_on_sentence_pairs_is_a_run(benchmark: Benchmark, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     pairs = benchmark("sentence_pairs")
     monkeypatch.setattr(pairs, "language_model", lambda work, *sizes: work / "language_model")
     study = pairs.load_settings(pairs.SentencePairStudy, SENTENCE_PAIRS, [])
-    recipes = {row: pairs.Runs(study, tmp_path).recipe(row, 1) for row in study.rows}
-    assert len({str(recipe).replace(str(recipe.folder), "") for recipe in recipes.values()}) == len(recipes) >= 6
-    assert len({recipe.folder for recipe in recipes.values()}) == len(recipes)
-    assert recipes["raw language model"].model.start == str(tmp_path / "language_model")
-    assert all("{" not in str(recipe.corpus.source) for recipe in recipes.values())
+    runs = {row: pairs.Runs(study, tmp_path).run_settings(row, 1) for row in study.rows}
+    assert len({str(each).replace(str(each.folder), "") for each in runs.values()}) == len(runs) >= 6
+    assert len({each.folder for each in runs.values()}) == len(runs)
+    assert runs["raw language model"].model.start == str(tmp_path / "language_model")
+    assert all("{" not in str(each.corpus.source) for each in runs.values())
 
 
 HEADER = "label|doc_id1|doc_id2|title1|title2|content1|content2|keywords1|keywords2|time1|time2"

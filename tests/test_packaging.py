@@ -125,15 +125,15 @@ def test_wheel_holds_every_file_of_the_package_and_nothing_else(built: Built) ->
     assert not [name for name in built.sdist | built.wheel if "__pycache__" in name]
     assert "\nLicense-Expression: Apache-2.0\n" in built.metadata and f"{info}/licenses/LICENSE" in built.wheel
     assert "\nRequires-Python: >=3.11\n" in built.metadata
-    # Recipes and example documents travel with it.
-    recipes = [
+    # Configs and example documents travel with it.
+    configs = [
         path.relative_to(ROOT).as_posix()
         for task in ("pretrain", "finetune")
         for path in ROOT.glob(f"configs/{task}/*.yaml")
     ]
     documents = [path.relative_to(ROOT).as_posix() for path in (ROOT / "examples" / "documents").iterdir()]
-    assert len(recipes) > 20
-    assert {f"graphdoc/{path}" for path in (*recipes, *documents)} <= built.wheel
+    assert len(configs) > 20
+    assert {f"graphdoc/{path}" for path in (*configs, *documents)} <= built.wheel
     # An sdist can be tested.
     wanted = {"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "constraints.txt", ".ci/run", "tests/conftest.py"}
     assert wanted - built.sdist == set()

@@ -18,7 +18,7 @@ from ..errors import SettingsError
 from ..registry import RECIPES, RecipeTargets
 from ..runtime.memory import quick_imports
 from ..runtime.text import one_line
-from ..settings.loading import kinds_of, load_chosen, settings_of, shipped_recipes
+from ..settings.loading import kinds_of, load_chosen, settings_of, shipped_configs
 from ..settings.run import RunSettings
 from .options import ModelOptions
 from .output import Table, Terminal, names, plain
@@ -29,7 +29,7 @@ OwnTraining = Annotated[Callable[..., Path] | None, Parameter(parse=False)]
 # What a shell gives a program that SIGTERM ended, so that nothing goes on as if there were a model.
 STOPPED = 128 + signal.SIGTERM
 _SENTENCE_END = re.compile(r"(?<! al)\. ")
-# In the comment of a recipe: the command or the script that it is for.
+# In the comment of a config: the command or the script that it is for.
 _TASK = re.compile(r"(?:graphdoc finetune |finetune/)(\w+)(?: |\.py)")
 
 
@@ -39,7 +39,7 @@ class RunOptions:
     """Options of a run, and what is done of it."""
 
     config: str | None = None
-    """settings of the run: a YAML file, or the name of a recipe of the package"""
+    """settings of the run: a YAML file, or the name of a config of the package"""
     resume: bool = False
     """go on from the last checkpoint in the output folder"""
     device: str | None = None
@@ -48,8 +48,8 @@ class RunOptions:
     """cut and tokenize the corpus, on a machine without accelerators, and do not train"""
     show: Annotated[bool, Parameter(name="--print")] = False
     """print all settings, defaults too, and do nothing"""
-    list_recipes: Annotated[bool, Parameter(name="--list")] = False
-    """list the recipes of the package and do nothing"""
+    list_configs: Annotated[bool, Parameter(name="--list")] = False
+    """list the configs of the package and do nothing"""
     schema: bool = False
     """print a JSON Schema of the settings, for editors, and do nothing"""
 
@@ -62,7 +62,7 @@ def pretrain(
     By default the halves of a document are separated from those of others (Graph-RoBERTa); recipe=sentence_pairs draws
     two sentences of one paragraph together and keeps those of different documents apart (SDR).
 
-    All settings are in a YAML file; the package has recipes to start from (--list). What follows as key=value replaces
+    All settings are in a YAML file; the package has configs to start from (--list). What follows as key=value replaces
     what the file says. The run's folder (output) gets checkpoints, the log, the settings and, in its folder model, the
     trained model for --model of all other commands. A run that was interrupted goes on from its last checkpoint with
     --resume and ends as if nothing had been. Several processes train together under accelerate launch or torchrun.
@@ -93,7 +93,7 @@ def finetune(
     that are close to those of the queries they answer. views trains a model that tells whether two long documents
     match, view by view, and subtopics one that finds the subtopics of a pair (SST).
 
-    All settings are in a YAML file; the package has recipes to start from (--list). What follows as key=value replaces
+    All settings are in a YAML file; the package has configs to start from (--list). What follows as key=value replaces
     what the file says. The run's folder (output) gets checkpoints, the log, the settings and, in its folder model, the
     trained model. A run that was interrupted goes on from its last checkpoint with --resume.
 
@@ -114,8 +114,8 @@ def finetune(
 
 def _run(words: str, overrides: tuple[str, ...], options: RunOptions, train_with: Callable[..., Path] | None) -> int:
     """Train by settings, or do what the options say instead; gives the exit status."""
-    if options.list_recipes:
-        _list_recipes(words.partition(" ")[0])
+    if options.list_configs:
+        _list_configs(words.partition(" ")[0])
         return 0
     if options.schema:
         recipes = [recipe for name, recipe in RECIPES.items() if f"{name} ".startswith(f"{words} ")]
@@ -125,7 +125,7 @@ def _run(words: str, overrides: tuple[str, ...], options: RunOptions, train_with
         tasks = ", ".join(name.partition(" ")[2] for name in RECIPES if name.startswith("finetune "))
         raise SettingsError(f"{words}: give one of the tasks {tasks}")
     if options.config is None:
-        raise SettingsError("--config is missing: a YAML file, or the name of a recipe (--list shows them)")
+        raise SettingsError("--config is missing: a YAML file, or the name of one of the package (--list shows them)")
     settings = load_chosen(kinds_of(words), options.config, overrides)
     if options.show:
         print(settings.explained())
@@ -181,10 +181,10 @@ def _print_results(folder: Path) -> None:
         Terminal().print(plain(f"the best model measured is that of step {best['step']:,} of {results['steps']:,}"))
 
 
-def _list_recipes(command: str) -> None:
-    """Print the recipes of ``pretrain`` or ``finetune`` that the package has, with their first sentence."""
-    rows = Table([names("recipe"), names("task"), names("what it is")])
-    for name, path in shipped_recipes(command).items():
+def _list_configs(command: str) -> None:
+    """Print the configs of ``pretrain`` or ``finetune`` that the package has, with their first sentence."""
+    rows = Table([names("config"), names("task"), names("what it is")])
+    for name, path in shipped_configs(command).items():
         lines = [line.removeprefix("#").strip() for line in path.read_text(encoding="utf-8").splitlines()]
         task = _TASK.search(" ".join(lines)) if command == "finetune" else None
         about = _SENTENCE_END.split(" ".join(lines[: lines.index("")] if "" in lines else lines[:1]))[0]

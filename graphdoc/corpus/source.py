@@ -199,7 +199,7 @@ class CorpusSource:
         sections = LeftOutSections(tuple(dict.fromkeys(settings.leave_out_sections)))
         report.sections_left_out = sections.counts
         unwanted = {split.strip().lower(): split for split in settings.leave_out_splits}
-        # Recipes name the usual splits, whether there are any; another name that nothing has is a slip.
+        # Configs name the usual splits, whether there are any; another name that nothing has is a slip.
         usual = (*VALIDATION_SPLITS, *TEST_SPLITS)
         report.splits_left_out = {split: 0 for name, split in unwanted.items() if name not in usual}
         source: Any = settings.sources if settings.in_memory is None else settings.in_memory

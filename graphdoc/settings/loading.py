@@ -20,7 +20,7 @@ from .run import RunSettings
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
-# Recipes and the example documents travel with the package.
+# Configs and the example documents travel with the package.
 PACKAGE = Path(__file__).parents[1]
 
 COMMAND_LINE = "the command line"
@@ -28,10 +28,10 @@ COMMAND_LINE = "the command line"
 RECIPE = "recipe"
 
 
-def shipped_recipes(command: str | None = None) -> dict[str, Path]:
-    """The recipes that travel with the package, by name, of ``pretrain``, of ``finetune`` or of both.
+def shipped_configs(command: str | None = None) -> dict[str, Path]:
+    """The configs that travel with the package, by name, of ``pretrain``, of ``finetune`` or of both.
 
-    >>> "quickstart" in shipped_recipes("pretrain")
+    >>> "quickstart" in shipped_configs("pretrain")
     True
     """
     folders = [command] if command else ["pretrain", "finetune"]
@@ -39,20 +39,20 @@ def shipped_recipes(command: str | None = None) -> dict[str, Path]:
     return {path.stem: path for path in sorted(files)}
 
 
-def read_recipe(path: str | Path) -> dict[str, Any]:
-    """Read a YAML file of settings, or a recipe that travels with the package by its name.
+def read_config(path: str | Path) -> dict[str, Any]:
+    """Read a YAML file of settings, or a config that travels with the package by its name.
 
-    Example documents that such a recipe names are those of the package where the working folder has none.
+    Example documents that such a config names are those of the package where the working folder has none.
 
     Raises:
         SettingsError: there is neither, or the file cannot be read.
     """
-    shipped = shipped_recipes()
-    # A folder of data may well have the name of its recipe.
+    shipped = shipped_configs()
+    # A folder of data may well have the name of its config.
     if str(path) not in shipped or Path(path).is_file():
         near = difflib.get_close_matches(str(path), shipped, n=1)
         if near and not Path(path).exists():
-            raise SettingsError(f"{path} is neither a file nor a recipe of the package; did you mean {near[0]}?")
+            raise SettingsError(f"{path} is neither a file nor a config of the package; did you mean {near[0]}?")
         return read_yaml(path)
     values = read_yaml(shipped[str(path)])
     source = values["corpus"].get("source")
@@ -66,7 +66,7 @@ def load_settings(kind: type[SettingsT], path: str | Path | None = None, overrid
 
     Args:
         kind: what settings there are.
-        path: YAML file, or the name of a recipe that travels with the package; None starts from the defaults.
+        path: YAML file, or the name of a config that travels with the package; None starts from the defaults.
         overrides: ``key=value`` pairs that replace what the file says, such as ``training.epochs=3``; values are YAML.
 
     Raises:
@@ -100,7 +100,7 @@ def load_chosen(
     Raises:
         SettingsError: as for :func:`load_settings`; or there is no such recipe, or a key is one of another recipe.
     """
-    values = read_recipe(path) if path is not None else {}
+    values = read_config(path) if path is not None else {}
     replaced = []
     for override in overrides:
         key, value = _key_and_value(override)

@@ -178,7 +178,7 @@ def test_fit_and_predict(run: Command, graphdoc: Command, examples: Path) -> Non
     assert "speak" in graphdoc("predict", "topics.jsonl#koji", *columns, "--model", "mine").out
 
 
-def test_recipes_are_listed_and_prepared(graphdoc: Command) -> None:
+def test_configs_are_listed_and_prepared(graphdoc: Command) -> None:
     assert "quickstart" in graphdoc("pretrain", "--list").out
     assert "own_labels" in graphdoc("finetune", "--list").out
     assert json.loads(graphdoc("finetune", "classify", "--schema").out)["properties"]["labels"]

@@ -21,7 +21,7 @@ from typed import Encoders, Output, Patch
 
 from graphdoc.cli import main
 from graphdoc.registry import RECIPES
-from graphdoc.settings.loading import shipped_recipes
+from graphdoc.settings.loading import shipped_configs
 from graphdoc.training.objectives import TrainingBatch
 from graphdoc.training.step import CachedStep
 
@@ -31,7 +31,7 @@ TEXTS = [f"The tide {number} of all waters came. Marsh grass slows it more than 
 
 
 def judged(folder: str, corpus: str, *qrels: str) -> dict[str, str]:
-    """A folder of documents, queries and judgements, as recipes say that ``ir_datasets`` exports them."""
+    """A folder of documents, queries and judgements, as configs say that ``ir_datasets`` exports them."""
     documents = [{"_id": f"D{number}", "title": "Tides", "text": text} for number, text in enumerate(TEXTS)]
     forms = ("text", "title", "first_sentence")
     queries = [{"_id": str(number), **dict.fromkeys(forms, text[:20])} for number, text in enumerate(TEXTS)]
@@ -48,7 +48,7 @@ def folders(pattern: str) -> dict[str, str]:
 
 
 WIKIR = judged("wikir", "articles.jsonl", "qrels/train.tsv", "qrels/dev.tsv"), "corpus.source=articles.jsonl"
-# Files as they are published, and what a recipe has to be told of them.
+# Files as they are published, and what a config has to be told of them.
 PUBLISHED: dict[str, tuple[dict[str, str], str]] = {
     "imdb": ({**folders("train/{}/{}_7.txt"), "train/unsup/0_0.txt": "It is slow."},
              "corpus.source=train/[np]* corpus.label_from=folder"),
@@ -62,7 +62,7 @@ PUBLISHED: dict[str, tuple[dict[str, str], str]] = {
                  "corpus.source=robust04/corpus.jsonl"),
     "wikir_title": WIKIR, "wikir_first_sentence": WIKIR,
 }  # fmt: skip
-# What a tiny run by a recipe of a task needs, and what one recipe needs beside.
+# What a tiny run of a task needs, and what one config needs beside.
 PAIRS = "pairs.file=pairs.tsv validation.pairs=pairs.tsv"
 OF_TASK = {
     "pretrain": "training.batch_size=7",
@@ -74,7 +74,7 @@ OF_TASK = {
 }
 OPENWEBTEXT = "corpus.dataset=null corpus.revision=null validation.share=0.2"
 FIRST_STAGE = "pairs.file=null pairs.qrels=qrels.tsv pairs.run=first_stage.run loss.negatives_per_pair=2"
-OF_RECIPE = {
+OF_CONFIG = {
     "graph_roberta": OPENWEBTEXT,
     "graph_roberta_retrieval": OPENWEBTEXT,
     "own_corpus": "validation.share=0.2",
@@ -86,8 +86,8 @@ OF_RECIPE = {
     **dict.fromkeys(("sst_coliee", "sst_lecardv2"), FIRST_STAGE),
     **{name: options for name, (_, options) in PUBLISHED.items()},
 }
-# All recipes of the package, some of them with other settings too, the first as its comment says.
-RUNS = {name: (name, "") for name in shipped_recipes()} | {
+# All configs of the package, some of them with other settings too, the first as its comment says.
+RUNS = {name: (name, "") for name in shipped_configs()} | {
     "cosine": ("colde", "loss.kind=cosine groups.by=pairs groups.file=pairs.tsv groups.joining=components "
                         "groups.smallest=null sections.number=1 model.settings.structural_embeddings=false"),
     "judged": ("robust04", "negatives.kind=judged model.tune=frozen"),
@@ -122,15 +122,15 @@ def _files(language_model_folder: Path, tiny_encoder: Encoders, tmp_path: Path, 
 
 
 def run_of(name: str, folder: str) -> list[str]:
-    """A run of two steps by a recipe, in a folder of runs."""
-    recipe, options = {**RUNS, **MISTAKES}[name]
-    task = re.search(r"finetune[ /](\w+)", shipped_recipes()[recipe].read_text(encoding="utf-8"))
+    """A run of two steps by a config, in a folder of runs."""
+    config, options = {**RUNS, **MISTAKES}[name]
+    task = re.search(r"finetune[ /](\w+)", shipped_configs()[config].read_text(encoding="utf-8"))
     words = ["finetune", task[1]] if task is not None else ["pretrain"]
     return [
-        *words, "--config", recipe, "--device", "cpu", f"output={folder}/{name}", f"corpus.cache=cache-{folder}",
+        *words, "--config", config, "--device", "cpu", f"output={folder}/{name}", f"corpus.cache=cache-{folder}",
         "corpus.source=corpus.jsonl", "corpus.preparing_processes=1", "model.start=backbone",
         "model.settings.passage_words=10", "training.max_steps=2", "training.logging_steps=1",
-        "training.dataloader_num_workers=0", *f"{OF_TASK[words[-1]]} {OF_RECIPE.get(recipe, '')} {options}".split(),
+        "training.dataloader_num_workers=0", *f"{OF_TASK[words[-1]]} {OF_CONFIG.get(config, '')} {options}".split(),
     ]  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def script_of(words: str) -> str:
     return "pretrain/sub_documents.py" if words == "pretrain" else f"{words.replace(' ', '/')}.py"
 
 
-# A shipped recipe of every kind, by the words of its command.
+# A shipped config of every recipe, by the words of its command.
 SHIPPED = {
     "pretrain": "own_corpus",
     "pretrain sentence_pairs": "sdr_quick",
@@ -190,7 +190,7 @@ def test_a_run_of_any_recipe_goes_on_where_it_was_and_its_script_trains_the_same
 
 @pytest.mark.usefixtures("_files")
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_recipe_reads_its_data_as_they_are_published(name: str) -> None:
+def test_a_config_reads_its_data_as_they_are_published(name: str) -> None:
     assert main(run_of(name, "run")) == 0
     assert corpus_of(Path("run", name))["documents"] == 8
 

@@ -1,4 +1,4 @@
-"""Settings from files and the command line: defaults, what is refused and how it is named, and the papers' recipes."""
+"""Settings from files and the command line: defaults, what is refused and how it is named, and the papers' configs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from graphdoc.settings.finetuning import (
     SubtopicRunSettings,
     ViewRunSettings,
 )
-from graphdoc.settings.loading import kinds_of, load_chosen, load_settings, shipped_recipes
+from graphdoc.settings.loading import kinds_of, load_chosen, load_settings, shipped_configs
 from graphdoc.settings.pretraining import SentencePairSettings, SubDocumentLossSettings, SubDocumentSettings
 from graphdoc.settings.run import CorpusSettings, RunSettings
 
@@ -177,11 +177,11 @@ def test_settings_on_the_command_line_replace_those_of_the_file(load: Load) -> N
     assert settings.folder == Path("there")
 
 
-@pytest.mark.parametrize("name", shipped_recipes())
-def test_recipes_are_valid_and_survive_being_written(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", shipped_configs())
+def test_configs_are_valid_and_survive_being_written(name: str, tmp_path: Path) -> None:
     command = "pretrain"
-    if name not in shipped_recipes("pretrain"):
-        text = shipped_recipes()[name].read_text(encoding="utf-8")
+    if name not in shipped_configs("pretrain"):
+        text = shipped_configs()[name].read_text(encoding="utf-8")
         (task,) = set(re.findall(r"(?:graphdoc finetune |finetune/)(\w+)(?: |\.py)", text))
         command = f"finetune {task}"
     kinds = kinds_of(command)
@@ -193,7 +193,7 @@ def test_recipes_are_valid_and_survive_being_written(name: str, tmp_path: Path) 
     DocumentConfig(**settings.model.settings)  # type: ignore[arg-type]
 
 
-def test_recipes_and_example_documents_are_those_of_the_package(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_configs_and_example_documents_are_those_of_the_package(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("quickstart").mkdir()
     (source,) = load_settings(SubDocumentSettings, "quickstart").corpus.sources
@@ -202,7 +202,7 @@ def test_recipes_and_example_documents_are_those_of_the_package(tmp_path: Path, 
         load_settings(SubDocumentSettings, "quickstrt")
 
 
-# What a paper says (Graph-RoBERTa, 2.2 to 3.3, table 6; CoLDE, 3 and 4.1.2; SDR, 3.2 and 4.7; SST, B.1), by recipe.
+# What a paper says (Graph-RoBERTa, 2.2 to 3.3, table 6; CoLDE, 3 and 4.1.2; SDR, 3.2 and 4.7; SST, B.1), by config.
 PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
     "graph_roberta": (SubDocumentSettings, {
         "split": "half", "loss": {"similarity": "dot", "temperature": 1.0, "directions": "both"},
@@ -264,7 +264,7 @@ PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_a_paper_is_a_recipe(name: str) -> None:
+def test_a_paper_is_a_config(name: str) -> None:
     kind, wanted = PAPERS[name]
 
     def compare(settings: Any, values: Mapping[str, Any]) -> None:
