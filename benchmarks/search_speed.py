@@ -214,7 +214,7 @@ def _recall(store: Any, every: Floats, queries: Floats, k: int, where: str | Non
         if kept is not None:
             similarity[~kept] = -2
         best = set(np.argpartition(-similarity, k)[:k].tolist())
-        got = store.by_vector(query, "passage_vector", k, where)
+        (got,) = store.find(store.by_vector(query, "passage_vector", k, where))
         numbered = zip(got.ids, got.passage_numbers, strict=True)
         rows = {int(id.split()[1]) * PASSAGES_OF_DOCUMENT + number for id, number in numbered}
         shares.append(len(rows & best) / k)

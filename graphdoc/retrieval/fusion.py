@@ -34,19 +34,20 @@ class Ranking:
     is_complete: bool = True
 
     @classmethod
-    def from_rows(cls, rows: RankedRows) -> Ranking:
+    def from_rows(cls, rows: RankedRows, *whole: RankedRows) -> Ranking:
         """Rank documents by their rows, or by their three best passages, of which the others count less than the best.
 
         A document that has fewer counts as if its best were repeated: a short answer is no worse than a long one. What
-        a longer document has beside those that were found is at most as good as the last that was found.
+        a longer document has beside those that were found is at most as good as the last that was found. The scores of
+        ``whole`` documents are added.
 
         >>> rows = RankedRows(("a", "b", "b"), np.array([3.0, 2.0, 2.0]), True, (0, 0, 4), (1, 9, 9))
         >>> list(Ranking.from_rows(rows).scores)
         ['a', 'b']
         """
+        is_complete = all(one.is_complete for one in (rows, *whole))
         if not rows.passage_numbers:
-            whole = dict(zip(rows.ids, rows.scores.tolist(), strict=True))
-            return cls(best_first(whole), is_complete=rows.is_complete)
+            return cls(summed(map(_by_id, (rows, *whole))), is_complete=is_complete)
         places = {id: place for place, id in enumerate(dict.fromkeys(rows.ids))}
         owners = np.array([places[id] for id in rows.ids], np.int64)
         # Document after document: best first, and passages of equal score in their order in the document.
@@ -70,7 +71,12 @@ class Ranking:
             own = slice(ends[place] - found[place], ends[place])
             return dict(zip(numbers[own].tolist(), scores[own].tolist(), strict=True))
 
-        return cls(best_first(dict(zip(places, totals.tolist(), strict=True))), passages, rows.is_complete)
+        of_passages = dict(zip(places, totals.tolist(), strict=True))
+        return cls(summed((of_passages, *map(_by_id, whole))), passages, is_complete)
+
+
+def _by_id(rows: RankedRows) -> Scores:
+    return dict(zip(rows.ids, rows.scores.tolist(), strict=True))
 
 
 class Fused(NamedTuple):

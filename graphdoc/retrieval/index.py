@@ -405,7 +405,8 @@ class DocumentIndex:
         """Keep what queries of random words reach, so that a search can say that no hit stands out."""
         column = RANKINGS["vectors"][self.record["search_by"]]
         vectors = encoder.encode_query(random_queries(encoder.tokenizer), show_progress_bar=False)
-        best = [self._store.by_vector(vector, column, 1).scores.max(initial=-1.0) for vector in vectors]
+        found = (self._store.find(self._store.by_vector(vector, column, 1))[0] for vector in vectors)
+        best = [rows.scores.max(initial=-1.0) for rows in found]
         self._store.keep(RANDOM_SCORE, float(np.quantile(best, _RANDOM_SHARE)))
 
     def _writing(self) -> AbstractContextManager[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
@@ -279,26 +280,36 @@ class LanceStore:
         rows = self._do(lambda: self._table.take_offsets(offsets.tolist()).select(["level", *columns]).to_arrow())
         return rows.filter(pc.equal(rows.column("level"), level))
 
-    def by_words(self, words: str, column: str, top_k: int, where: str | None = None) -> RankedRows:
-        """Rows by BM25 of a text column."""
+    def find(self, *searches: Coroutine[Any, Any, RankedRows]) -> list[RankedRows]:
+        """What searches find, which are made at once: each waits for much of its time."""
+
+        async def together() -> list[RankedRows]:
+            return await asyncio.gather(*searches)
+
+        return self._do(together)
+
+    async def by_words(self, words: str, column: str, top_k: int, where: str | None = None) -> RankedRows:
+        """Search for rows by BM25 of a text column."""
         nearest = self._table.query().nearest_to_text(_lancedb().query.MatchQuery(words, column)).limit(top_k)
-        return self._ranked(nearest, column, top_k, where)
+        return await self._ranked(nearest, column, top_k, where)
 
     def holds_all(self, words: str) -> bool:
         """Whether one passage holds every term of a text."""
         match = _lancedb().query.MatchQuery(words, _TEXTS[0], operator=_lancedb().query.FullTextOperator.AND)
-        return bool(self._ranked(self._table.query().nearest_to_text(match).limit(1), _TEXTS[0], 1, None).ids)
+        nearest = self._table.query().nearest_to_text(match).limit(1)
+        return bool(self.find(self._ranked(nearest, _TEXTS[0], 1, None))[0].ids)
 
-    def by_vector(self, vector: Vectors, column: str, top_k: int, where: str | None = None) -> RankedRows:
-        """Rows by similarity of a vector column, by the measure that the index was made for."""
+    async def by_vector(self, vector: Vectors, column: str, top_k: int, where: str | None = None) -> RankedRows:
+        """Search for rows by similarity of a vector column, by the measure that the index was made for."""
         if column == "document_vector":
             # With a condition partitions are searched until there are enough: documents are few among the rows.
             where = all_of(IS_DOCUMENT, where)
         if where is None:
-            found = self._ranked(self._nearest(vector, column, top_k, is_bounded=True), column, top_k, None)
-            if len(found.ids) >= min(top_k, self.state().passages):
+            found = await self._ranked(self._nearest(vector, column, top_k, is_bounded=True), column, top_k, None)
+            self._state = self._state or await self._counted()
+            if len(found.ids) >= min(top_k, self._state.passages):
                 return found
-        return self._ranked(self._nearest(vector, column, top_k, is_bounded=False), column, top_k, where)
+        return await self._ranked(self._nearest(vector, column, top_k, is_bounded=False), column, top_k, where)
 
     def _nearest(self, vector: Vectors, column: str, top_k: int, *, is_bounded: bool) -> Any:
         nearest = self._table.query().nearest_to(vector).column(column).distance_type(self.record["similarity"])
@@ -308,10 +319,10 @@ class LanceStore:
         nearest = nearest.maximum_nprobes(_PROBES) if is_bounded else nearest
         return nearest.refine_factor(1).limit(math.ceil(_READ * top_k))
 
-    def _ranked(self, query: Any, column: str, top_k: int, where: str | None) -> RankedRows:
+    async def _ranked(self, query: Any, column: str, top_k: int, where: str | None) -> RankedRows:
         columns = ("id", "number", "passages") if column in (_TEXTS[0], _VECTORS[0]) else ("id",)
         score = "_score" if column in _TEXTS else "_distance"
-        found = self._do(lambda: _restricted(query, (*columns, score), where).to_arrow())
+        found = await _restricted(query, (*columns, score), where).to_arrow()
         rows = found[:top_k]
         values = rows.column(score).to_numpy().astype(np.float64)
         # LanceDB gives one minus the cosine, or one minus the dot product.

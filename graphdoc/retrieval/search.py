@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain, islice
 from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..segmentation.term_weights import TermCounts
 from ..similarity.hierarchical import Direction, Normalization, SentenceScoring
 from ..similarity.kinds import maxsim_weights
 from .filters import no_filter, store_filter
-from .fusion import PASSAGE_WEIGHTS, Fused, Fusion, Ranking, best_first, fuse, lowered, shared_places, summed
+from .fusion import PASSAGE_WEIGHTS, Fused, Fusion, Ranking, best_first, fuse, lowered, shared_places
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, RANDOM_SCORE, LanceStore, all_of, is_one_of, key_of, quoted
 from .results import Explanation, Hit, PassageContribution, PassageHit, TermContribution
 from .table import TERMS, field_columns, filter_columns, l2_normalized, vectors_of
@@ -228,31 +229,38 @@ class Search:
 
     def rankings(self, where: str | None = None, times: int = 1) -> dict[str, Ranking]:
         """The documents that each ranking finds in so many times the rows, where a further condition holds."""
-        rankings: dict[str, Ranking] = {}
-        for name in self._settings.rankings:
-            if name == "vectors" and self._query.document and self._levels[name] == "passage":
-                also = list(rankings["words"].scores) if rankings else []
-                rankings[name] = self._compared(where, also, times)
-            else:
-                is_first_stage = name == "words" and self._by_terms
-                level, depth = "document" if is_first_stage else self._levels[name], times * self._depth[name]
-                rankings[name] = self.ranking(name, level, where, depth)
+        levels = {name: self._levels[name] for name in self._settings.rankings}
+        is_compared = self._query.document and levels.get("vectors") == "passage" and levels.pop("vectors")
+        if "words" in levels and self._by_terms:
+            levels["words"] = "document"
+        rankings = self._found(levels, where, {name: times * self._depth[name] for name in levels})
+        if is_compared:
+            also = list(rankings["words"].scores) if rankings else []
+            rankings["vectors"] = self._compared(where, also, times)
         if "words" in rankings and self._by_terms:
             rankings["words"] = self._compared_terms(rankings, times)
         return rankings
 
-    def ranking(self, name: str, level: WordsLevel, where: str | None = None, depth: int | None = None) -> Ranking:
+    def ranking(self, name: str, level: WordsLevel, where: str | None, depth: int) -> Ranking:
         """The documents that ``words`` or ``vectors`` find, by what is ranked, among ``depth`` rows."""
-        if level == "both":
-            passages, whole = (self.ranking(name, one, where, depth) for one in ("passage", "document"))
-            scores, is_complete = summed([passages.scores, whole.scores]), passages.is_complete and whole.is_complete
-            return Ranking(scores, passages.passages, is_complete)
-        column, condition, most = RANKINGS[name][level], all_of(self._where, where), depth or self._depth[name]
-        if name == "words":
-            rows = self._store.by_words(self._query.text, column, most, condition)
-        else:
-            rows = self._store.by_vector(self._vector, column, most, condition)
-        return Ranking.from_rows(rows)
+        return self._found({name: level}, where, {name: depth})[name]
+
+    def _found(self, levels: dict[str, WordsLevel], where: str | None, depth: Mapping[str, int]) -> dict[str, Ranking]:
+        """The documents that rankings find by their levels; all of the searches are made at once."""
+        by = {"words": partial(self._store.by_words, self._query.text)}
+        if "vectors" in levels:
+            by["vectors"] = partial(self._store.by_vector, self._vector)
+        condition = all_of(self._where, where)
+        searches = {
+            name: [
+                by[name](column, depth[name], condition)
+                for one, column in RANKINGS[name].items()
+                if level in (one, "both")
+            ]
+            for name, level in levels.items()
+        }
+        found = iter(self._store.find(*chain.from_iterable(searches.values())))
+        return {name: Ranking.from_rows(*islice(found, len(parts))) for name, parts in searches.items()}
 
     def _compared(self, where: str | None, also: Sequence[str], times: int) -> Ranking:
         """Compare the passages of a query document with those of the documents nearest to it, and of others.
@@ -265,7 +273,8 @@ class Search:
         # As the index keeps them.
         kept = l2_normalized if self._store.record["similarity"] == "cosine" else np.asarray
         vector = kept(query.vector) - query.usual_vector
-        nearest = self._store.by_vector(vector, "document_vector", most, all_of(self._where, where))
+        condition = all_of(self._where, where)
+        (nearest,) = self._store.find(self._store.by_vector(vector, "document_vector", most, condition))
         ids = list(dict.fromkeys([*nearest.ids, *also[:most]]))
         source = l2_normalized(kept(query.passages) - query.usual_passage)
         passages: dict[str, dict[int, float]] = {}
@@ -429,14 +438,14 @@ def term_parts(
         for term, word, count in counted_words(text, store.terms):
             if term not in frequencies:
                 continue
-            found = store.by_words(word, column, len(rows), where)
+            search = partial(store.by_words, word, column)
+            found, every = store.find(search(len(rows), where), search(most))
             counts = [weights[number] for number in found.passage_numbers] or [1.0] * len(found.ids)
             part = count * sum(weight * score for weight, score in zip(counts, found.scores.tolist(), strict=True))
             if word in parts:
                 parts[word] = parts[word]._replace(contribution=parts[word].contribution + part)
             else:
-                total = len(store.by_words(word, column, most).ids)
-                parts[word] = TermContribution(word, frequencies[term], total, part)
+                parts[word] = TermContribution(word, frequencies[term], len(every.ids), part)
     # What the passages add that stand in for missing ones is given to the terms in proportion.
     scale = fused.parts["words"].score / (sum(part.contribution for part in parts.values()) or 1.0)
     scaled = [part._replace(contribution=scale * part.contribution) for part in parts.values()]

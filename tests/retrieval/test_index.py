@@ -189,7 +189,7 @@ def test_maintenance_makes_search_structures_of_both_kinds_of_vectors(
         found = 0
         for query in vectors[:20]:
             best = {f"d{number}" for number in np.argsort(-(vectors @ query))[:10]}
-            found += len(best & set(store.by_vector(query, column, 10).ids))
+            found += len(best & set(store.find(store.by_vector(query, column, 10))[0].ids))
         assert found >= 180
     # Each maintenance leaves one part more to search, until there are too many.
     monkeypatch.setattr(lance, "_MOST_PARTS", 2)
@@ -222,9 +222,9 @@ def test_a_search_without_a_filter_looks_into_few_partitions_unless_it_lacks_row
         return max(int(found) for found in re.findall(r"partitions_searched=(\d+)", plan))
 
     assert partitions(True) == 8 < partitions(False)
-    assert store.by_vector(vector, "passage_vector", 10).ids[0] == "d0"
+    assert store.find(store.by_vector(vector, "passage_vector", 10))[0].ids[0] == "d0"
     # Eight partitions hold some 160.
-    assert len(set(store.by_vector(vector, "passage_vector", count - 3).ids)) == count - 3
+    assert len(set(store.find(store.by_vector(vector, "passage_vector", count - 3))[0].ids)) == count - 3
 
 
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
