@@ -233,7 +233,7 @@ class Search:
         is_compared = self._query.document and levels.get("vectors") == "passage" and levels.pop("vectors")
         if "words" in levels and self._by_terms:
             levels["words"] = "document"
-        rankings = self._found(levels, where, {name: times * self._depth[name] for name in levels})
+        rankings = self.found(levels, where, {name: times * self._depth[name] for name in levels})
         if is_compared:
             also = list(rankings["words"].scores) if rankings else []
             rankings["vectors"] = self._compared(where, also, times)
@@ -241,11 +241,7 @@ class Search:
             rankings["words"] = self._compared_terms(rankings, times)
         return rankings
 
-    def ranking(self, name: str, level: WordsLevel, where: str | None, depth: int) -> Ranking:
-        """The documents that ``words`` or ``vectors`` find, by what is ranked, among ``depth`` rows."""
-        return self._found({name: level}, where, {name: depth})[name]
-
-    def _found(self, levels: dict[str, WordsLevel], where: str | None, depth: Mapping[str, int]) -> dict[str, Ranking]:
+    def found(self, levels: dict[str, WordsLevel], where: str | None, depth: Mapping[str, int]) -> dict[str, Ranking]:
         """The documents that rankings find by their levels; all of the searches are made at once."""
         by = {"words": partial(self._store.by_words, self._query.text)}
         if "vectors" in levels:
@@ -314,7 +310,7 @@ class Search:
         width = self._store.schema.field("passage_vector").type.list_size
         if name == "vectors" and len(self._vector) != width:
             name = "words"
-        ranking = self.ranking(name, "passage", is_one_of("id", without), 100 * len(without))
+        ranking = self.found({name: "passage"}, is_one_of("id", without), {name: 100 * len(without)})[name]
         return {**passages, name: {**passages.get(name, {}), **{id: ranking.passages(id) for id in without}}}
 
     def _best_numbers(self, ids: Sequence[str], passages: _PassageScores) -> dict[str, list[int]]:

@@ -225,7 +225,9 @@ class SentenceSearch:
             return Ranking({})
         search = Search(self._store, self._query(), SearchSettings(by="words", where=self._settings.where))
         condition = None if ids is None else is_one_of("id", ids)
-        return search.ranking("words", self._words_level, condition, max(1, self._store.state().rows))
+        return search.found({"words": self._words_level}, condition, {"words": max(1, self._store.state().rows)})[
+            "words"
+        ]
 
     def _aligned(self, id: str, score: float, version: str | None) -> HitAlignment:
         """Where a hit is like the query document."""
