@@ -72,7 +72,9 @@ def beside_html(package: str, pattern: str, folder: Path, selector: str) -> Iter
         text = path.read_text(encoding="utf-8")
         if len(found) < 3 or any(word not in text for _, name in found for word in name.split()[:1]):
             continue
-        yield text, {"title": "", "headings": found, "name": path.name}
+        # The HTML is made without the head that a mail has.
+        head = text.partition("\n\n")[0].split("\n") if text.startswith(("Date: ", "From: ")) else []
+        yield text, {"title": "", "headings": found, "name": path.name, "head": head}
 
 
 def sphinx_texts(folder: Path) -> Iterator[Known]:
@@ -115,14 +117,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             name = str(known.pop("name")).removesuffix(".txt") + ".txt"
             (output / name).write_text(text, encoding="utf-8")
             # All other lines are text; what stands in headings too is counted once more where they are compared.
-            heads = known.get("furniture", [])
+            heads = [*known.get("furniture", ()), *known.pop("head", ())]  # type: ignore[misc]
             titles = {" ".join(heading.split()) for _, heading in known["headings"]}  # type: ignore[attr-defined]
-            body = "\n".join(
-                one for one in text.split("\n") if " ".join(one.split()) not in titles and one not in heads
-            )
-            (output / f"{name}.json").write_text(
-                json.dumps(known | {"body": body}, ensure_ascii=False), encoding="utf-8"
-            )
+            lines = [one for one in text.split("\n") if " ".join(one.split()) not in titles and one not in heads]
+            row = json.dumps(known | {"body": "\n".join(lines)}, ensure_ascii=False)
+            (output / f"{name}.json").write_text(row, encoding="utf-8")
             written += 1
         print(f"{generator}: {written} files")
 

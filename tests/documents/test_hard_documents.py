@@ -307,8 +307,9 @@ def test_lines_that_are_text_are_kept(tmp_path: Path) -> None:
     ):
         assert read(tmp_path / "a.txt", content).text.split() == content.split()
     assert read(tmp_path / "b.txt", "Title: Physics today at cern.ch\nDate: 2024\n\nText.\n").title.endswith("cern.ch")
-    fields = "From: a@b.c\nSubject: Tides\nDate: Mon\n\nHow they rise\n=============\n\nSo.\n"
-    assert read(tmp_path / "e.txt", fields).metadata["heading"] == "How they rise"
+    fields = "From: a@b.c\nSubject: Tides\nAbstract: Rise and\n fall.\n\nHow they rise\n=============\n\nSo.\n"
+    page = read(tmp_path / "e.txt", fields)
+    assert (page.title, page.metadata["subject"], page.text) == ("How they rise", "Tides", "Rise and fall.\n\nSo.")
     for line in ("12 March 2020", "#!/bin/sh", "https://example.org/a", "* * *", "Dear Sir"):
         assert read(tmp_path / "c.txt", f"{line}\n\n{STORY}\n").title == ""
     # A long line is no field, whatever it begins with.

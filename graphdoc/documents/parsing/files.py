@@ -72,21 +72,24 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
             raise DocumentError(f"it cannot be read as {kind.upper()}: {error}") from error.__cause__
     warnings: list[str] = []
     text = _EMPTY_LINES.sub("\n" * _MOST_EMPTY_LINES, clean_text(decode(content, encoding, kind, warnings)))
-    fields: dict[str, Any] = {}
+    fields, opening = dict[str, Any](), ""
     if kind in ("text", "rst", "markdown"):
-        fields, text = split_fields(text)
+        fields, opening, text = split_fields(text)
     if kind in PANDOC_KINDS:
         parsed = _parser(".pandoc", "parse_with_pandoc")(text, kind)
     elif kind == "text":
         parsed = _parser(".plain_text", "parse_plain_text")(text, headings=text_headings)
     else:
         parsed = parse_text(text, kind)
-    title = str(fields.pop("title", "") or fields.pop("subject", ""))
-    heading = {"heading": parsed.title} if title and parsed.title not in ("", title) else {}
+    if opening:
+        parsed = replace(parsed, sections=(Section(opening), *parsed.sections))
+    # A mail that was made a page is called by the heading over all of it.
+    title = fields.pop("title", "") or parsed.title or fields.pop("subject", "")
+    heading = {"heading": parsed.title} if parsed.title not in ("", title) else {}
     metadata = {**{key: value for key, value in fields.items() if value}, **heading, **parsed.metadata}
     if warnings:
         metadata["warnings"] = [*warnings, *parsed.metadata.get("warnings", ())]
-    return titled(replace(parsed, title=title or parsed.title, metadata=metadata), is_text=kind == "text")
+    return titled(replace(parsed, title=title, metadata=metadata), is_text=kind == "text")
 
 
 def _parser(module: str, function: str) -> Any:

@@ -105,7 +105,7 @@ def _show_scripted(roots: Sequence[_Element]) -> None:
     """Show what a page has for readers without scripts, where that is more than all other text."""
     scripted = [element for root in roots for element in root.iter("{*}noscript", "noscript")]
     length = sum(_length(element, _NO_TEXT - {"noscript"}) for element in scripted)
-    if length > sum(_length(root, _NO_TEXT) for root in roots):
+    if length and length > sum(_length(root, _NO_TEXT) for root in roots):
         for element in scripted:
             element.tag = "div"
             for head in element.iterancestors("{*}head", "head"):
@@ -269,10 +269,10 @@ def _length(root: _Element, dropped: frozenset[str]) -> int:
     waiting = [root]
     while waiting:
         element = waiting.pop()
-        if element is not root:
-            length += len("".join((element.tail or "").split()))
+        if element is not root and (tail := element.tail):
+            length += len("".join(tail.split()))
         if local_name(element) not in dropped:
-            length += len("".join((element.text or "").split()))
+            length += len("".join(text.split())) if (text := element.text) else 0
             waiting.extend(element.iterchildren("*"))
     return length
 

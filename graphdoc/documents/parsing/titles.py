@@ -62,14 +62,14 @@ _MANUAL_NAME = re.compile(r"[^\s,]+(?:, [^\s,]+)* [-\u2013\u2014\u2212] .{3,100}
 _LONGEST_OPENING, _MOST_SPREAD = 1_000, 8
 
 
-def split_fields(text: str) -> tuple[dict[str, str], str]:
+def split_fields(text: str) -> tuple[dict[str, str], str, str]:
     """Take the lines of fields off the head of a text, such as those of mails, memos and proposals.
 
-    Gives the fields by their names in small letters, addresses of mail left out, and what follows them. A text without
-    a field such as a title, an author or a date has none.
+    Gives the fields by their names in small letters, addresses of mail left out, those that are text, and what follows
+    them. A text without a field such as a title, an author or a date has none.
     """
     if memo := _split_memo(text):
-        return memo
+        return memo[0], "", memo[1]
     lines = text.lstrip("\n").split("\n", _MOST_LINES)
     fields: dict[str, str] = {}
     # Those of messages have any names, and may be repeated.
@@ -88,11 +88,11 @@ def split_fields(text: str) -> tuple[dict[str, str], str]:
         taken += 1
     rest = lines[taken:]
     if len(fields) < 2 or not rest or rest[0].strip() or not "".join(rest).strip() or _TELLING.isdisjoint(fields):
-        return {}, text
+        return {}, "", text
     if is_message and not fields.keys() >= {"from", "subject"}:
-        return {}, text
+        return {}, "", text
     texts = [fields.pop(name) for name in sorted(_TEXTS & fields.keys())]
-    return _cleaned(fields), "\n".join([*texts, *rest])
+    return _cleaned(fields), "\n".join(texts), "\n".join(rest)
 
 
 def _cleaned(fields: Mapping[str, str]) -> dict[str, str]:
