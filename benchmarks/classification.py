@@ -235,12 +235,8 @@ def main() -> None:
     all_sets = options.data_sets == list(DATA_SETS)
     chosen = "" if all_sets else f" --data-sets {' '.join(options.data_sets)}"
     lines = [
-        "# Classification of whole documents",
-        "",
-        f"`python benchmarks/classification.py{chosen}`",
-        "",
-        describe_machine(),
-        "",
+        f"# Classification of whole documents\n\n`python benchmarks/classification.py{chosen}`\n",
+        f"{describe_machine()}\n",
         f"Frozen all-MiniLM-L6-v2, first {PASSAGES} passages of 100 words; headers of messages are kept. Batches of "
         "32, best checkpoint by validation accuracy (a tenth of train, or the dev part). Mean ± standard deviation "
         "over seeds.",
@@ -254,13 +250,10 @@ def main() -> None:
         for data, name, folder in options.trained:
             if data == bench.name:
                 table.setdefault(name, []).append(bench.measured_elsewhere(Path(folder)))
-        lines += ["", f"## {bench.name}", ""]
         lines += [
-            f"{len(bench.train):,} documents to train on, {len(bench.test):,} test documents, {bench.kind.seeds} "
-            f"seeds, {bench.kind.epochs} epochs; goal: accuracy {bench.kind.goal:.3f}.",
-            "",
-            "| | accuracy | macro F1 | calibration error |",
-            "|---|---|---|---|",
+            f"\n## {bench.name}\n\n{len(bench.train):,} documents to train on, {len(bench.test):,} test documents, "
+            f"{bench.kind.seeds} seeds, {bench.kind.epochs} epochs; goal: accuracy {bench.kind.goal:.3f}.\n",
+            "| | accuracy | macro F1 | calibration error |\n|---|---|---|---|",
         ]
         for row, scores in table.items():
             cells = [spread([one[name] for one in scores]) if name in scores[0] else "" for name in METRICS]

@@ -40,12 +40,6 @@ def passage_encoder(device: str, dtype: LoadPrecision, **changes: int) -> Docume
     return DocumentEncoder.from_pretrained("mini", device=device, dtype=dtype, lexical=None, centre=None, **changes)
 
 
-def cosine_to(unit: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Cosine of every row to the same row of a matrix of unit vectors."""
-    result: np.ndarray = (unit * other).sum(1) / np.linalg.norm(other, axis=1)
-    return result
-
-
 def main() -> None:
     """Encode, time and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -64,10 +58,8 @@ def main() -> None:
     peer = SentenceTransformer(str(get_model_path()), device=options.device)
     # With the peer's default of 32 a GPU stands idle.
     batch_size = 32 if is_cpu else 512
-    documents = [
-        Document(str(start), tuple(Section(text) for text in texts[start : start + 8]))
-        for start in range(0, len(texts), 8)
-    ]
+    starts = range(0, len(texts), 8)
+    documents = [Document(str(start), tuple(map(Section, texts[start : start + 8]))) for start in starts]
     segmented = list(half.segmenter.segment_many(documents))
     workers = Workers.on(encoder.device).count if options.workers is None else options.workers
     config = encoder.model.config.encoder_config
@@ -92,7 +84,8 @@ def main() -> None:
     del seconds["products"]
     ours = np.concatenate(encoder.encode(documents, level="passage"))
     theirs = peer.encode(texts, normalize_embeddings=True)
-    cosine = cosine_to(ours, np.concatenate(half.encode(documents, level="passage")))
+    halves = np.concatenate(half.encode(documents, level="passage"))
+    cosine = (ours * halves).sum(1) / np.linalg.norm(halves, axis=1)
     lengths = np.array([len(ids) for document in segmented for ids in document.token_ids])
     operations = floating_point_operations(lengths, config)
     medians = {name: float(np.median(values)) for name, values in seconds.items()}

@@ -40,9 +40,7 @@ class Entered:
     @contextmanager
     def watched(self) -> Iterator[None]:
         """A context in which calls are counted, in all threads."""
-        threading.setprofile_all_threads(self._note) if sys.version_info >= (3, 12) else threading.setprofile(
-            self._note
-        )
+        getattr(threading, "setprofile_all_threads", threading.setprofile)(self._note)
         sys.setprofile(self._note)
         try:
             yield
@@ -88,20 +86,11 @@ def training_step(folder: str) -> Entered:
             watched[0].__enter__()
 
     TrainingLoop._finish_step = noted  # type: ignore[method-assign]
-    documents = [
-        Document(str(number), [Section(f"{text} It was noted as {number}.") for text in TEXTS * 2])
-        for number in range(8)
-    ]
-    Trainer(
-        "sentence-transformers/all-MiniLM-L6-v2",
-        SubDocuments(documents),
-        InfoNCELoss(directions="both"),
-        output=f"{folder}/run",
-        batch_size=2,
-        max_steps=3,
-        device="cpu",
-        show_progress_bar=False,
-    ).train()
+    texts = [[Section(f"{text} It was noted as {number}.") for text in TEXTS * 2] for number in range(8)]
+    data = SubDocuments([Document(str(number), sections) for number, sections in enumerate(texts)])
+    options: dict[str, Any] = {"batch_size": 2, "max_steps": 3, "device": "cpu", "show_progress_bar": False}
+    start, loss = "sentence-transformers/all-MiniLM-L6-v2", InfoNCELoss(directions="both")
+    Trainer(start, data, loss, output=f"{folder}/run", **options).train()
     return entered
 
 

@@ -120,32 +120,25 @@ def main() -> None:
                 measure("untrained, mean of passages", evaluation(mean))
             measure(row, evaluation(encoder))
     lines = [
-        "# Pretraining on one's own documents",
-        "",
+        "# Pretraining on one's own documents\n",
         f"`python benchmarks/own_corpus.py --seeds {options.seeds} --passages {options.passages}"
-        f"{f' --documents {options.documents}' if options.documents else ''} --start {options.start}`",
-        "",
-        describe_machine(),
-        "",
+        f"{f' --documents {options.documents}' if options.documents else ''} --start {options.start}`\n",
+        f"{describe_machine()}\n",
         f"20 Newsgroups train ({len(train_part):,} messages with headers) without labels, frozen "
         f"{Path(options.start).name}, {len(test_part):,} messages of test, "
         f"`configs/pretrain/own_corpus.yaml`, up to {options.passages} passages. K-means fitted on train and applied "
-        "to test (three seeds of ten starts), linear probe; mean ± standard deviation over seeds of training.",
-        "",
-        "| | NMI | purity | linear probe | seconds |",
-        "|---|---|---|---|---|",
+        "to test (three seeds of ten starts), linear probe; mean ± standard deviation over seeds of training.\n\n"
+        "| | NMI | purity | linear probe | seconds |\n|---|---|---|---|---|",
     ]
     for name, found in scores.items():
         cells = [spread([one[metric] for one in found]) for metric in METRICS]
         # The shortest time is that of the runs that found everything prepared.
         took = f"{min(seconds[name]):,.0f}" if name in seconds else ""
         lines.append(f"| {name} | {' | '.join(cells)} | {took} |")
-    lines += [
-        "",
-        "The paper, whole RoBERTa on OpenWebText: 0.516 and 0.475; RoBERTa, [CLS]: 0.116 and 0.160. Seconds of "
-        "training once passages are encoded.",
-        "",
-    ]
+    lines.append(
+        "\nThe paper, whole RoBERTa on OpenWebText: 0.516 and 0.475; RoBERTa, [CLS]: 0.116 and 0.160. Seconds of "
+        "training once passages are encoded.\n"
+    )
     print("\n".join(lines))
     write_result(f"own_corpus{size}", "\n".join(lines))
 

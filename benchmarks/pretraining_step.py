@@ -268,23 +268,16 @@ def main() -> None:
     growth = (large["megabytes"] - small["megabytes"]) / (last - first) if last > first else float("nan")
     lines = [
         f"# Memory and time of a pretraining step ({options.encoder} encoder, {options.precision})",
-        "",
-        f"`python {' '.join(['benchmarks/pretraining_step.py', *sys.argv[1:]])}`",
-        "",
-        describe_machine(),
-        "",
+        f"\n`python {' '.join(['benchmarks/pretraining_step.py', *sys.argv[1:]])}`\n\n{describe_machine()}\n",
         f"Documents of {PASSAGES} passages of {TOKENS} tokens; encoder of {shape['num_hidden_layers']} layers, "
         f"{shape['hidden_size']} wide; graph of 2 layers, 512 wide. Matrix products of the encoder's shape in this "
         f"run: {rate / 1e9:.0f} GFLOP/s. Memory is what a step takes above the model, its gradients and the batch; a "
-        f"run may take {options.memory:g} GB in all.",
-        "",
+        f"run may take {options.memory:g} GB in all.\n",
         "| documents | way | MB | time against plain | tokens/s | of the matrix-product rate |",
         "|---|---|---|---|---|---|",
         *rows,
-        "",
-        f"Cached: {growth:.2f} MB more for every document from {first} to {last:,} (goal at most 2). Goals for time "
-        "against plain where it fits: cached at most 1.40, kept at most 1.05.",
-        "",
+        f"\nCached: {growth:.2f} MB more for every document from {first} to {last:,} (goal at most 2). Goals for time "
+        "against plain where it fits: cached at most 1.40, kept at most 1.05.\n",
     ]
     if last > options.whole_below:
         lines += [f"Above {options.whole_below} documents the second pass stopped after as many: memory alone.", ""]

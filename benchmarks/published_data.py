@@ -4,7 +4,7 @@
     python benchmarks/published_data.py cnss same_story_doc_pair.txt --output cnss/
     python benchmarks/published_data.py lecardv2 --queries query.json --cases candidate/ --qrels relevance.trec --output lecardv2/
     python benchmarks/published_data.py coliee --cases task1_train_files/ --labels task1_train_labels.json --output coliee/
-    python benchmarks/published_data.py sdr video_games.csv --relevant video_games.json --output games/
+    python benchmarks/published_data.py sdr video_games.txt --relevant video_games.json --output games/
     python benchmarks/published_data.py aan --papers aan/papers_text/ --citations aan/release/2014/acl.txt --output aan/
     python benchmarks/published_data.py wikipedia enwiki-20201220-pages-articles.xml.bz2 --output wiki/
     python benchmarks/published_data.py wiki wiki/links.tsv --output wiki/
@@ -27,7 +27,7 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -128,11 +128,10 @@ def lecardv2(options: argparse.Namespace, skipped: list[str]) -> list[str]:
         for path in sorted(options.cases.rglob("*.json")):
             row = parsed(path.read_text(encoding="utf-8"), str(path), ("pid", "fact"), skipped)
             if row is not None:
-                parts = [(name, row.get(name)) for name in CASE_PARTS]
+                texts = {name: text for name in CASE_PARTS if (text := row.get(name))}
                 sections = [
                     {"heading": name, "text": text if isinstance(text, str) else ", ".join(map(str, text))}
-                    for name, text in parts
-                    if text
+                    for name, text in texts.items()
                 ]
                 yield {"id": str(row["pid"]), "sections": sections}
 
@@ -173,26 +172,27 @@ def coliee(options: argparse.Namespace, skipped: list[str]) -> list[str]:
 
 
 def sdr(options: argparse.Namespace, skipped: list[str]) -> list[str]:
-    """SDR: articles of a CSV whose sections are Python lists, with titles as ids, which the ground truth has too."""
+    """SDR: articles of a CSV, their titles and Python lists of sections; titles are ids, as in the ground truth."""
     titles: set[str] = set()
     # An article is one cell.
     csv.field_size_limit(sys.maxsize)
 
     def articles() -> Iterator[Row]:
         with options.articles.open(encoding="utf-8", newline="") as file:
-            for row in (reader := csv.DictReader(file)):
-                by_name = {str(name).strip().lower(): cell for name, cell in row.items()}
+            # The published code takes columns by their place, and the first row for their names.
+            for row in islice(reader := csv.reader(file), 1, None):
+                place = f"{options.articles}:{reader.line_num}"
                 try:
-                    title = by_name["title"].strip()
-                    pairs = ast.literal_eval(by_name.get("sections") or by_name["section"])
-                    if not title or title in titles or not isinstance(pairs, list | tuple):
-                        raise ValueError(f"no title, a second {title!r}, or no list of sections")
+                    title, pairs = row[0].strip(), ast.literal_eval(row[1])
                     sections = [{"heading": str(heading).strip(), "text": text} for heading, text in pairs]
-                    if not all(isinstance(section["text"], str) for section in sections):
-                        raise ValueError("a section is no pair of texts")
-                except (KeyError, ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
-                    reason = one_line(str(error), 120)
-                    raise DocumentError(f"{options.articles}:{reader.line_num}: {reason}") from error
+                    is_list = isinstance(pairs, list | tuple) and all(isinstance(one["text"], str) for one in sections)
+                    if not title or not is_list:
+                        raise ValueError("no title, or no list of sections with a heading and a text each")
+                except (IndexError, ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+                    raise DocumentError(f"{place}: {one_line(str(error), 120)}") from error
+                if title in titles:
+                    skipped.append(place)
+                    continue
                 titles.add(title)
                 yield {"id": title, "title": title, "sections": sections}
 
@@ -211,10 +211,8 @@ def aan(options: argparse.Namespace, skipped: list[str]) -> list[str]:
 
     def papers() -> Iterator[Row]:
         for path in paths:
-            parts = ["", *_HEADING.split(path.read_text(encoding="utf-8", errors="replace"))]
-            if any(text.strip() for text in parts[1::2]):
-                pairs = zip(parts[::2], parts[1::2], strict=True)
-                yield {"id": path.stem, "sections": [{"heading": name, "text": text} for name, text in pairs]}
+            if sections := sections_between(_HEADING, path.read_text(encoding="utf-8", errors="replace")):
+                yield {"id": path.stem, "sections": sections}
             else:
                 skipped.append(str(path))
 
@@ -287,9 +285,14 @@ def text_of_page(text: str, namespaces: Collection[str]) -> tuple[list[Row], lis
         count = 1
         while count:
             text, count = pattern.subn(new, text)
-    parts = ["", *_PAGE_HEADING.split(html.unescape(_MARKS.sub("", _ADDRESS.sub(r"\1", text))))]
+    return sections_between(_PAGE_HEADING, html.unescape(_MARKS.sub("", _ADDRESS.sub(r"\1", text)))), targets
+
+
+def sections_between(headings: re.Pattern[str], text: str) -> list[Row]:
+    """Sections that have a text, with the headings above them."""
+    parts = ["", *headings.split(text)]
     pairs = zip(parts[::2], parts[1::2], strict=True)
-    return [{"heading": name, "text": text.strip()} for name, text in pairs if text.strip()], targets
+    return [{"heading": name, "text": text.strip()} for name, text in pairs if text.strip()]
 
 
 def wiki(options: argparse.Namespace, skipped: list[str]) -> list[str]:
@@ -299,11 +302,15 @@ def wiki(options: argparse.Namespace, skipped: list[str]) -> list[str]:
     """
     outgoing, sources = defaultdict[str, set[str]](set), defaultdict[str, list[str]](list)
     for source, target in (line.split() for _, line in numbered_lines(options.links)):
-        if target not in outgoing[source]:
-            outgoing[source].add(target)
+        outgoing[source].add(target)
+    linked = Counter(target for targets in outgoing.values() for target in targets)
+    for source, targets in sorted(outgoing.items()):
+        # More than half of the links of either are common, so that the rarer halves of both meet.
+        for target in sorted(targets, key=lambda one: (linked[one], one))[: (len(targets) + 1) // 2]:
             sources[target].append(source)
-    common = Counter(pair for row in sources.values() for pair in combinations(sorted(row), 2))
-    pairs = [pair for pair, n in sorted(common.items()) if n > ALIKE * len(outgoing[pair[0]] | outgoing[pair[1]])]
+    found = {pair for row in sources.values() for pair in combinations(row, 2)}
+    ends = ((pair, outgoing[pair[0]], outgoing[pair[1]]) for pair in sorted(found))
+    pairs = [pair for pair, one, other in ends if len(one & other) > ALIKE * len(one | other)]
     degrees = Counter(article for pair in pairs for article in pair)
     pairs = [pair for pair in pairs if min(degrees[article] for article in pair) > 1]
     return write_parts(pairs, ARTICLE_PARTS, options.output)
@@ -311,30 +318,37 @@ def wiki(options: argparse.Namespace, skipped: list[str]) -> list[str]:
 
 def write_parts(pairs: Sequence[tuple[str, str]], parts: dict[str, float], folder: Path) -> list[str]:
     """Draw documents into parts; every similar pair of a part stands beside its first document and another one."""
-    draw, similar = np.random.default_rng(0), {frozenset(pair) for pair in pairs}
-    documents = draw.permutation(sorted({document for pair in pairs for document in pair})).tolist()
+    draw, similar = np.random.default_rng(0), defaultdict[str, set[str]](set)
+    for first, second in pairs:
+        similar[first].add(second)
+        similar[second].add(first)
+    documents = draw.permutation(sorted(similar)).tolist()
     ends, said = [0, *(np.cumsum(list(parts.values())) * len(documents)).round().astype(int)], []
     for part, start, end in zip(parts, ends, ends[1:], strict=False):
-        inside, lines = documents[start:end], []
-        for first, second in (pair for pair in pairs if {*pair} <= {*inside}):
-            others = [one for one in inside if one != first and frozenset((first, one)) not in similar]
-            chosen = draw.choice(others, 1).tolist() if others else []
-            lines += [f"{first}\t{second}\t1\n", *(f"{first}\t{one}\t0\n" for one in chosen)]
+        place, lines = {document: row for row, document in enumerate(documents[start:end])}, []
+        for first, second in (pair for pair in pairs if place.keys() >= {*pair}):
+            alike = [place[one] for one in {first, *similar[first]} if one in place]
+            others = np.delete(np.arange(start, end), alike)
+            chosen = draw.choice(others, 1).tolist() if len(others) else []
+            lines += [f"{first}\t{second}\t1\n", *(f"{first}\t{documents[row]}\t0\n" for row in chosen)]
         write_text(folder / f"pairs_{part}.tsv", "".join(lines))
-        said.append(f"{part}: {len(inside):,} documents, {len(lines) // 2:,} similar pairs and as many others")
+        said.append(f"{part}: {len(place):,} documents, {len(lines) // 2:,} similar pairs and as many others")
     return said
 
 
 def hyperpartisan(options: argparse.Namespace, skipped: list[str]) -> list[str]:
     """SemEval 2019, task 4: articles with their labels, and the split of Beltagy et al. 2020."""
     labels = {one.get("id"): one.get("hyperpartisan") for one in ElementTree.parse(options.labels).iter("article")}
-    split = {id: part for part, ids in json.loads(options.split.read_text()).items() for id in ids}
+    # Ids are 0000007 in XML and 7 in JSON.
+    split = {int(id): part for part, ids in json.loads(options.split.read_text()).items() for id in ids}
 
     def articles() -> Iterator[Row]:
         for one in ElementTree.parse(options.articles).iter("article"):
-            id, text = one.get("id"), "\n\n".join("".join(part.itertext()).strip() for part in one) or one.text
-            named = {"id": id, "title": one.get("title"), "text": text}
-            yield {**named, "label": labels.get(id), "split": split.get(id)}
+            for paragraph in one.iter("p"):
+                paragraph.text, paragraph.tail = (f"\n\n{part or ''}" for part in (paragraph.text, paragraph.tail))
+            id, text = one.get("id", ""), re.sub(r"\s*\n\s*\n\s*", "\n\n", "".join(one.itertext())).strip()
+            row = {"id": id, "title": one.get("title"), "text": text, "label": labels.get(id)}
+            yield {**row, "split": split.get(int(id))}
 
     return [f"{write_rows(options.output / 'articles.jsonl', articles()):,} articles"]
 
@@ -343,7 +357,7 @@ def parsed(text: str, place: str, needed: Sequence[str], skipped: list[str]) -> 
     """A JSON object with some keys; None for one that is skipped."""
     try:
         row: Row = json.loads(text)
-        if all(row[key] for key in needed):
+        if all(row[key] not in (None, "") for key in needed):
             return row
     except (ValueError, RecursionError, TypeError, KeyError):
         pass
@@ -376,19 +390,13 @@ def write_lines(path: Path, lines: Iterator[str]) -> int:
 SETS: dict[str, tuple[Callable[[argparse.Namespace, list[str]], list[str]], dict[str, str]]] = {
     "cnse": (news_pairs, {"pairs": "same_event_doc_pair.txt"}),
     "cnss": (news_pairs, {"pairs": "same_story_doc_pair.txt"}),
-    "lecardv2": (
-        lecardv2,
-        {"--queries": "queries, one JSON in a line", "--cases": "folder of cases", "--qrels": "grades of TREC"},
-    ),
+    "lecardv2": (lecardv2, {"--queries": "JSON Lines", "--cases": "folder of JSON", "--qrels": "grades of TREC"}),
     "coliee": (coliee, {"--cases": "folder of texts", "--labels": "JSON of queries and the cases they cite"}),
     "sdr": (sdr, {"articles": "CSV of titles and sections", "--relevant": "JSON of titles and similar ones"}),
     "aan": (aan, {"--papers": "folder of texts", "--citations": "lines such as P00-1001 ==> P99-1002"}),
     "wikipedia": (wikipedia, {"dump": "pages-articles, XML, bz2"}),
     "wiki": (wiki, {"links": "two ids in a line"}),
-    "hyperpartisan": (
-        hyperpartisan,
-        {"--articles": "XML of articles", "--labels": "XML of labels", "--split": "JSON of ids by part"},
-    ),
+    "hyperpartisan": (hyperpartisan, {"--articles": "XML", "--labels": "XML", "--split": "JSON of ids by part"}),
 }
 
 

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from document_ranking import Ranked, tech_proposals
 from reporting import DATA, describe_machine, write_result
 from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -51,12 +52,10 @@ def judged(folder: str, documents: list[Document], **chosen: Any) -> Asked:
     return Asked(documents, judgements.queries, judgements.qrels)
 
 
-def alike(documents: list[Document], relevant: Mapping[str, Mapping[str, int]]) -> Asked:
+def alike(found: Ranked) -> Asked:
     """Documents as queries for those that belong to them."""
-    ids = {document.id: document for document in documents}
-    qrels = {id: {other: 1 for other in others if other in ids and other != id} for id, others in relevant.items()}
-    found = {id: grades for id, grades in qrels.items() if grades and id in ids}
-    return Asked(documents, {id: ids[id] for id in found}, found)
+    ids = {document.id: document for document in found.documents}
+    return Asked(found.documents, {id: ids[id] for id in found.judgements.queries}, found.judgements.qrels)
 
 
 @cache
@@ -72,12 +71,6 @@ def without_opening(article: Document) -> Document:
     if span := article.metadata["first_sentence_span"]:
         first = Section(first.text[: span[0]] + first.text[span[1] :], first.heading, first.level)
     return replace(article, sections=(first, *rest), title="")
-
-
-def proposals() -> Asked:
-    """Proposals as queries for those that their text names."""
-    documents = list(read_documents(DATA / "tech_proposals/documents.jsonl.gz"))
-    return alike(documents, {one.id: dict.fromkeys(one.metadata.get("references") or (), 1) for one in documents})
 
 
 def cases() -> Asked:
@@ -97,8 +90,10 @@ SETS = {
     "cases": cases,
     "titles": lambda: judged("wikispeedia/wikir", articles(cut=True), text_column="title"),
     "first sentences": lambda: judged("wikispeedia/wikir", articles(cut=True), text_column="first_sentence"),
-    "articles": lambda: alike(articles(cut=False), read_relevant(DATA / "wikispeedia/links.tsv.gz", mutual=True)),
-    "proposals": proposals,
+    "articles": lambda: alike(
+        Ranked.from_documents(articles(cut=False), read_relevant(DATA / "wikispeedia/links.tsv.gz", mutual=True))
+    ),
+    "proposals": lambda: alike(tech_proposals()),
 }
 
 

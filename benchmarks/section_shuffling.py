@@ -41,13 +41,8 @@ def shuffled(segmented: SegmentedDocument, seed: int) -> SegmentedDocument:
 
 def shuffled_scores(study: Study) -> list[str]:
     """The rows of the second table: what shuffling changes."""
-    lines = [
-        "",
-        "With the sections of all test documents shuffled:",
-        "",
-        "| | AUC | accuracy | AUC less than in order | mean change of a cosine |",
-        "|---|---|---|---|---|",
-    ]
+    lines = ["\nWith the sections of all test documents shuffled:\n"]
+    lines += ["| | AUC | accuracy | AUC less than in order | mean change of a cosine |", "|---|---|---|---|---|"]
     for row in (UNTRAINED, *study.settings.rows):
         found = []
         for seed in range(1 if row == UNTRAINED else study.settings.seeds):

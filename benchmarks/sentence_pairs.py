@@ -13,6 +13,7 @@ import argparse
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -68,17 +69,11 @@ class Runs:
 
     def __init__(self, study: SentencePairStudy, work: Path, dtype: LoadPrecision = "float32") -> None:
         self.study, self.work, self.dtype = study, work.resolve(), dtype
-        self._found: Ranked | None = None
 
-    @property
+    @cached_property
     def found(self) -> Ranked:
         """The articles that are ranked."""
-        self._found = self._found or wikispeedia_cut()
-        return self._found
-
-    def rank(self, found: Ranked) -> None:
-        """Rank other articles than those of the test set."""
-        self._found = found
+        return wikispeedia_cut()
 
     def filled(self, text: str) -> str:
         """A setting with the places of what it names."""

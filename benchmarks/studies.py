@@ -491,22 +491,16 @@ def run_study(
     comparison = study.comparison
     seeds = "1 seed" if settings.seeds == 1 else f"{settings.seeds} seeds (mean ± standard deviation)"
     lines = [
-        f"# {settings.title}",
-        "",
-        f"`{shlex.join(['python', *shlex.split(script or f'benchmarks/{name}.py'), *given, *options.changes])}`",
-        "",
-        describe_machine(),
-        "",
+        f"# {settings.title}\n",
+        f"`{shlex.join(['python', *shlex.split(script or f'benchmarks/{name}.py'), *given, *options.changes])}`\n",
+        f"{describe_machine()}\n",
         f"Config `{settings.base}`, {seeds}, on {settings.folder}: "
         f"{len(comparison.pairs):,} test pairs, threshold from {len(comparison.validation):,} validation pairs. "
-        f"Changed for all rows: {', '.join(f'`{one}`' for one in settings.settings) or 'nothing'}.",
-        "",
+        f"Changed for all rows: {', '.join(f'`{one}`' for one in settings.settings) or 'nothing'}.\n",
         *as_markdown(table),
         *differences,
         *lengths_as_markdown(table),
-        "",
-        f"![{settings.title}]({figure.name})",
-        "",
+        f"\n![{settings.title}]({figure.name})\n",
         *changes_of_rows(settings),
         *more(study),
         "",

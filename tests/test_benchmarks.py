@@ -118,15 +118,16 @@ def convert(tmp_path: Path, monkeypatch: Patch, capsys: Output) -> Convert:
 
 def write_articles(*rows: list[str]) -> None:
     with Path("games.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([["", "Title", "Sections"], *rows])
+        csv.writer(file).writerows([["Title", "Sections"], *rows])
     Path("games.json").write_text(json.dumps({"Tides": {"Koji": 1, "Oak": 1}, "Reeds": {"Koji": 1}}))
 
 
 def test_articles_become_documents(convert: Convert) -> None:
     sections = [("Abstract", "The moon pulls\nthe sea, 'twice' a day."), ("", "It is salt.")]
-    write_articles(["0", "Tides", repr(sections)], ["1", "Koji", repr([["Rice", "x" * 200_000]])])
+    write_articles(["Tides", repr(sections)], ["Koji", repr([["Rice", "x" * 200_000]])], ["Tides", "[]"])
     status, said = convert("sdr", "games.csv", "--relevant", "games.json")
-    assert status == 0 and "1 of 2 sources and 1 of 3 pairs" in said and "missing: Oak, Reeds" in said
+    expected = ("1 of 2 sources and 1 of 3 pairs", "missing: Oak, Reeds", "skipped 1", "games.csv:4")
+    assert status == 0 and all(part in said for part in expected)
     first, second = read_documents("out/articles.jsonl")
     assert first.id == first.title == "Tides"
     assert [(one.heading, one.text) for one in first.sections] == sections
@@ -135,7 +136,7 @@ def test_articles_become_documents(convert: Convert) -> None:
 
 @pytest.mark.parametrize("bad", ["__import__('os').system('touch ran')", "[(1, 2)]", "{}"])
 def test_nothing_is_executed_and_mistakes_name_the_line(convert: Convert, bad: str) -> None:
-    write_articles(["0", "Tides", bad])
+    write_articles(["Tides", bad])
     status, said = convert("sdr", "games.csv", "--relevant", "games.json")
     assert status == 2 and "games.csv:2" in said and len(said.splitlines()) == 1
     assert not Path("ran").exists() and not Path("out/articles.jsonl").exists()
@@ -220,14 +221,13 @@ def test_papers_lose_abstract_and_references_by_their_headings(convert: Convert)
 
 
 def test_hyperpartisan_news(convert: Convert) -> None:
-    Path("articles.xml").write_text(
-        '<a><article id="7" title="Koji"><p>Rice &amp; <b>mould</b>.</p><p>Steam.</p></article></a>'
-    )
-    Path("labels.xml").write_text('<a><article id="7" hyperpartisan="true"/></a>')
-    Path("split.json").write_text('{"train": [], "test": ["7"]}')
+    articles = '<a><article id="0000007" title="Koji">By <b>us</b>.<p>Rice &amp; mould.</p><p>Steam.</p></article></a>'
+    Path("articles.xml").write_text(articles)
+    Path("labels.xml").write_text('<a><article id="0000007" hyperpartisan="true"/></a>')
+    Path("split.json").write_text('{"train": [], "test": [7]}')
     code, _ = convert("hyperpartisan", "--articles", "articles.xml", "--labels", "labels.xml", "--split", "split.json")
     (document,) = read_documents("out/articles.jsonl")
-    assert code == 0 and (document.text, document.label) == ("Rice & mould.\n\nSteam.", "true")
+    assert code == 0 and (document.text, document.label) == ("By us.\n\nRice & mould.\n\nSteam.", "true")
     assert document.metadata["split"] == "test"
 
 
