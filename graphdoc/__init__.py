@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from .runtime.memory import quick_imports
-from .runtime.other_names import OTHER_NAMES
+from .runtime.other_names import PACKAGE, no_attribute
 from .version import __version__
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         with quick_imports():
             return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    message = f"module 'graphdoc' has no attribute {name!r}"
-    raise AttributeError(f"{message}; use {OTHER_NAMES[name]}" if name in OTHER_NAMES else message)
+    raise no_attribute("module 'graphdoc'", name, PACKAGE)
 
 
 def __dir__() -> list[str]:

@@ -24,7 +24,7 @@ from .inference.segmenting import AnyDocument, ManyDocuments, documents_of
 from .inference.vectors import VectorPipeline
 from .prediction import Predictions, predict
 from .prediction.predicting import PredictionOptions
-from .runtime.other_names import OTHER_NAMES
+from .runtime.other_names import ENCODER, no_attribute
 from .runtime.text import described, require_path, require_whole
 from .segmentation.spans import SegmentedDocument
 from .similarity.comparison import Comparison
@@ -130,8 +130,7 @@ class DocumentEncoder(VectorPipeline):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            message = f"{type(self).__name__} has no attribute {name!r}"
-            raise AttributeError(f"{message}; use {OTHER_NAMES[name]}" if name in OTHER_NAMES else message)
+            raise no_attribute(type(self).__name__, name, ENCODER)
 
     def get_embedding_dimension(self) -> int:
         """Length of a document vector, :attr:`hidden_size`, by its name in sentence-transformers."""
@@ -270,7 +269,7 @@ class DocumentEncoder(VectorPipeline):
         similarity = str(self.model.config.similarity)
         is_known = documents >= FEWEST_DOCUMENTS or self.evidence is not None
         kind = similarity_of(similarity)
-        return kind.vectors if kind.reads_reference and not is_known else similarity
+        return kind.vector_similarity if kind.reads_reference and not is_known else similarity
 
     def match(
         self, a: AnyDocument | SegmentedDocument, b: AnyDocument | SegmentedDocument, **options: Unpack[MatchOptions]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import TrainerCallback
@@ -19,7 +19,7 @@ from .evaluation.evaluator import Evaluator
 from .losses import Loss
 from .registry import RECIPES, load
 from .runtime.files import write_text
-from .runtime.other_names import hint
+from .runtime.other_names import TRAINER, TRAINING, hint, no_attribute
 from .runtime.processes import move_to_device
 from .runtime.text import described
 from .sampling.tasks import Task
@@ -145,12 +145,14 @@ class Trainer:
         if not isinstance(evaluator, Evaluator | Mapping | None):
             raise SettingsError(f"evaluator={described(evaluator)} is neither an Evaluator nor settings by name")
         for name in sorted(training.keys() - TrainingSettings.model_fields):
-            raise SettingsError(f"{name} is unknown; {hint(name, TrainingSettings.model_fields)}")
+            raise SettingsError(f"{name} is unknown; {hint(name, TrainingSettings.model_fields, TRAINING)}")
         self._options: dict[str, Any] = {
             "device": device, "show_progress_bar": show_progress_bar,
             "callbacks": [one() if isinstance(one, type) else one for one in callbacks],
             "evaluator": evaluator if isinstance(evaluator, Evaluator) else None,
         }  # fmt: skip
+        if not isinstance(task, Task):
+            raise SettingsError(f"task={described(task)} is no task; use one of graphdoc.sampling, with the documents")
         kind: type[RunSettings] = load(RECIPES[task.recipe].settings)
         start = encoder if isinstance(encoder, str | PathLike) else encoder.model.config.backbone or encoder.name
         source, in_memory = _documents(task.documents)
@@ -181,6 +183,11 @@ class Trainer:
         self.settings = kind(**values)
         if in_memory is not None:
             self.settings = self.settings.model_copy(update={"corpus": self.settings.corpus.with_documents(in_memory)})
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(type(self).__name__, name, TRAINER)
 
     def train(self, resume: bool = False) -> Path:
         """Train to the end.

@@ -98,7 +98,7 @@ TASKS: dict[str, tuple[Callable[[Any], Task], Any, dict[str, Any], dict[str, Any
     "views": (lambda documents: PairViews(documents, PAIRS, {"view_tokens": 12}), ClassificationLoss(), {}, {}),
     "two encoders": (lambda documents: PairViews(documents, PAIRS, DUAL), InfoNCELoss("cosine", 0.1), {}, {}),
     "subtopics": (
-        lambda documents: SubtopicPairs(documents, PAIRS),
+        lambda some: SubtopicPairs(some, PAIRS),
         SubtopicLoss(),
         {"graph_layers": 1, "readout": "initial_mean"},
         {},
@@ -263,6 +263,8 @@ def test_sentences_are_trained_on_with_masked_tokens_beside_them(
     )  # fmt: skip
     loss: Any = trainer.settings.loss  # type: ignore[attr-defined]
     assert (loss.negatives, loss.margin, loss.mlm_weight) == ("sampled", 0.75, 0.5)
+    with pytest.raises(AttributeError, match="callbacks"):
+        trainer.add_callback()  # type: ignore[attr-defined]
     assert (trainer.train() / "model.safetensors").is_file()
 
     assert ViewRecipe.describe_losses([InfoNCELoss("cosine", 0.1)]) == (None, {"kind": "contrast", "temperature": 0.1})
@@ -277,6 +279,8 @@ BY_PASSAGES = RetrievalSettings(corpus={"source": "a"}, queries={"made_from": ["
 WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], type[Exception], str]] = {
     "unknown setting": (SubDocuments, None, {"batchsize": 3}, SettingsError, "batchsize"),
     "a name of another library": (SubDocuments, None, {"train_dataset": 3}, SettingsError, "task"),
+    "a name of encode": (SubDocuments, None, {"precision": "bf16"}, SettingsError, "mixed_precision"),
+    "documents and no task": (lambda documents: documents, None, {}, SettingsError, "task"),
     "out of bounds": (SubDocuments, None, {"learning_rate": -1.0}, SettingsError, "learning_rate"),
     "documents of no kind": (lambda documents: SubDocuments(7), None, {}, SettingsError, "int"),
     "a loss too many": (Groups, [PairCosineLoss(), ClassificationLoss()], {}, SettingsError, "PairCosineLoss"),
@@ -290,9 +294,7 @@ WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], ty
     "no loss of subtopics": (lambda documents: SubtopicPairs(documents, PAIRS), OWN, {}, SettingsError, "MSE"),
     "no loss of best passages": (Queries, OWN, {"settings": BY_PASSAGES}, SettingsError, "MSE"),
     "one label": (lambda documents: Classes(documents[::2]), None, {}, GraphdocError, "label 0"),
-    "an unknown document": (
-        lambda documents: Groups(documents, [("d0", "d2", 1), ("d0", "x", 0)]), None, {}, GraphdocError, "x",
-    ),
+    "an unknown document": (lambda some: Groups(some, [("d0", "d2", 1), ("d0", "x", 0)]), None, {}, GraphdocError, "x"),
     "one document": (lambda documents: SubDocuments(documents[:1]), None, {}, GraphdocError, "2"),
     "unknown queries": (lambda documents: Queries(documents, [("rice", "nobody")]), None, {}, GraphdocError, "corpus"),
     "a tracker that does not start": (SubDocuments, None, {"report_to": ["mlflow"]}, OutputError, "nowhere"),

@@ -15,7 +15,7 @@ from huggingface_hub.utils import logging as hub_logging
 from transformers.utils import logging as transformers_logging
 
 from ..errors import ModelError
-from ..runtime.other_names import hint
+from ..runtime.other_names import LOADING, hint
 
 if TYPE_CHECKING:
     # A missing model is found without torch.
@@ -148,7 +148,7 @@ def check_settings(settings: Mapping[str, Any], name: str) -> None:
     known = configuration_names()
     for key in settings:
         if key not in known:
-            raise ModelError(f"setting {key!r} is unknown for {name}; {hint(key, known)}")
+            raise ModelError(f"setting {key!r} is unknown for {name}; {hint(key, known, LOADING)}")
 
 
 def token_limit(encoder_config: Any) -> int:

@@ -91,7 +91,7 @@ def _encode_here(
     )
     from ..similarity.kinds import similarity_matrix, similarity_of
 
-    kind = similarity_of(encoder.model.config.similarity).vectors
+    kind = similarity_of(encoder.model.config.similarity).vector_similarity
     similarity = similarity_matrix(vectors[:MOST_ROWS], vectors, kind)
     np.fill_diagonal(similarity, -np.inf)
     rows = Table(

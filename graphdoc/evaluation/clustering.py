@@ -293,7 +293,7 @@ class ClusteringEvaluator(Evaluator):
     ) -> tuple[Vectors, Vectors]:
         """Encode all documents (see :meth:`Evaluator.encode`): ``(documents, hidden)`` of train and of test."""
         vectors = np.concatenate(self.encode(encoder, processes, totals=totals, show_progress_bar=show_progress_bar))
-        by_cosine = similarity_of(encoder.model.config.similarity).vectors == "cosine"
+        by_cosine = similarity_of(encoder.model.config.similarity).vector_similarity == "cosine"
         if by_cosine if self.normalize is None else self.normalize:
             vectors = normalize(vectors)
         return vectors[: len(self.train_labels)], vectors[len(self.train_labels) :]

@@ -73,7 +73,7 @@ class RankingEvaluator(Evaluator):
 
     def rank(self, encoder: DocumentEncoder, processes: Processes | None = None) -> Run:
         """Rank the documents for every query, without its own documents; of equal scores the first are kept."""
-        kind = similarity_of(encoder.model.config.similarity).vectors
+        kind = similarity_of(encoder.model.config.similarity).vector_similarity
         vectors = self.encode(encoder, processes, level=self.level, show_progress_bar=False)
         compare: Callable[[Vectors], Floats]
         if self.level == "document":

@@ -206,7 +206,7 @@ def document_vectors(corpus: RankedCorpus) -> Scorer:
     """The model's own document vectors, compared as the model says."""
     encoder = corpus.encoder
     vectors = encoder.encode(corpus.documents, show_progress_bar=corpus.show_progress_bar)
-    return by_vectors(vectors, similarity_of(encoder.model.config.similarity).vectors)
+    return by_vectors(vectors, similarity_of(encoder.model.config.similarity).vector_similarity)
 
 
 def by_vectors(vectors: np.ndarray, kind: str = "cosine") -> Scorer:

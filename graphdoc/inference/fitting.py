@@ -183,7 +183,7 @@ def fit(
     config.background = None
     if (similarity := similarity_of(config.similarity)).reads_reference:
         # The vectors now have what such a similarity adds to those of an unfitted model.
-        config.similarity = similarity.vectors
+        config.similarity = similarity.vector_similarity
     if centre and (found := _encoded(sample, pipeline, processes)) is not None:
         rows, own = found
         if is_learned and lexical_weight is None:
@@ -195,7 +195,7 @@ def fit(
         similarity = similarity_of(config.similarity)
         # There are no passage vectors here.
         if not similarity.reads_passages:
-            scores = similarity_matrix(rows, rows, similarity.vectors)
+            scores = similarity_matrix(rows, rows, similarity.vector_similarity)
             pairs = scores[np.triu_indices(len(scores), 1)]
             background = Background.from_scores(pairs, len(scores), unrelated_passages(own))
             config.background = background.to_dict()

@@ -24,7 +24,7 @@ from ..modeling.lexical import LexicalReader
 from ..runtime import progress
 from ..runtime.arrays import Vectors
 from ..runtime.memory import give_back_memory
-from ..runtime.other_names import hint
+from ..runtime.other_names import ENCODING, hint
 from ..runtime.processes import move_to_device, survive_forks
 from ..runtime.text import counted
 from ..segmentation.repeats import RepeatFilter
@@ -277,7 +277,7 @@ class EncodingPipeline:
         """
         for name in sorted(options.keys() - EncodingOptions.__annotations__):
             known = ("level", "normalize_embeddings", "convert_to_tensor", *EncodingOptions.__annotations__)
-            raise SettingsError(f"{name} is unknown; {hint(name, known)}")
+            raise SettingsError(f"{name} is unknown; {hint(name, known, ENCODING)}")
         parts = [vectors for _, vectors in self.stream(documents, level=level, **options)]
         if normalize_embeddings:
             parts = [torch.nn.functional.normalize(part, dim=-1) for part in parts]

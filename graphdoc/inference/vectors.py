@@ -18,7 +18,7 @@ from ..errors import DocumentError, SettingsError
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
 from ..runtime.arrays import Floats, Vectors
-from ..runtime.other_names import hint
+from ..runtime.other_names import ENCODING, hint
 from ..runtime.progress import number_of, progress_bar
 from ..runtime.text import counted, described
 from ..segmentation.segmenter import SegmentationConfig, Segmenter
@@ -137,9 +137,8 @@ class VectorPipeline(EncodingPipeline):
         array([0])
         """
         for name in unknown:
-            raise SettingsError(
-                f"{name} is unknown; {hint(name, (*QueryOptions.__annotations__, 'convert_to_tensor'))}"
-            )
+            known = (*QueryOptions.__annotations__, "convert_to_tensor")
+            raise SettingsError(f"{name} is unknown; {hint(name, known, ENCODING)}")
         documents = documents_of(queries)
         with progress_bar(show_progress_bar, partial(number_of, documents), unit="queries") as bar:
             cut = ((bar.update(1), query) for query in segment_queries(self, documents))
@@ -189,8 +188,8 @@ class VectorPipeline(EncodingPipeline):
             if left.ndim != 2 or right.ndim != 2:
                 raise ValueError(f"shapes {tuple(left.shape)} and {tuple(right.shape)}")
             if is_torch:
-                return similarity_of_tensors(left, right, kind.vectors)
-            return similarity_matrix(left, right, kind.vectors)
+                return similarity_of_tensors(left, right, kind.vector_similarity)
+            return similarity_matrix(left, right, kind.vector_similarity)
         except (TypeError, ValueError, IndexError, RuntimeError) as error:
             needed = "encode([...], level='passage')" if kind.reads_passages else "encode or encode_query"
             raise SettingsError(

@@ -39,7 +39,7 @@ _MODULE = {
 def save_for_sentence_transformers(encoder: DocumentEncoder, folder: str | Path) -> Path:
     """Write an encoder as a folder that ``SentenceTransformer`` and ``DocumentEncoder.from_pretrained`` both read."""
     target = encoder.save_pretrained(folder)
-    similarity = similarity_of(encoder.model.config.similarity).vectors
+    similarity = similarity_of(encoder.model.config.similarity).vector_similarity
     model: dict[str, Any] = {"model_type": "SentenceTransformer", "prompts": {"query": "", "document": ""}}
     model |= {"default_prompt_name": None, "similarity_fn_name": similarity}
     for name, value in ((MODULE_FILE, _MODULE), (MODEL_FILE, model), (MODULES_FILE, _MODULES)):

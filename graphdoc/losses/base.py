@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, distributed
 from torch.nn import functional
 
+from ..registry import LEAST_TEMPERATURE
 from ..runtime.processes import exchange, process_count
 
 
@@ -78,6 +80,12 @@ class Gather:
 
 # For what other processes take no part in.
 ONE_PROCESS = Gather(processes=1)
+
+
+def require_temperature(temperature: float) -> None:
+    """Refuse a temperature that no loss can be computed with."""
+    if not LEAST_TEMPERATURE <= temperature < math.inf:
+        raise ValueError(f"temperature={temperature} must be at least {LEAST_TEMPERATURE:g} and finite")
 
 
 def call_loss(loss: Loss, *tensors: Any, gather: Gather) -> LossOutput:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import get_args
 
@@ -10,14 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..registry import LEAST_TEMPERATURE, Directions, VectorSimilarity
-from .base import ONE_PROCESS, Gather, LossOutput, mean_share
-
-
-def require_temperature(temperature: float) -> None:
-    """Refuse a temperature that no loss can be computed with."""
-    if not LEAST_TEMPERATURE <= temperature < math.inf:
-        raise ValueError(f"temperature={temperature} must be at least {LEAST_TEMPERATURE:g} and finite")
+from ..registry import Directions, VectorSimilarity
+from .base import ONE_PROCESS, Gather, LossOutput, mean_share, require_temperature
 
 
 def contrast_metrics(similarity: Tensor, is_positive: Tensor, is_negative: Tensor) -> dict[str, Tensor]:

@@ -233,8 +233,9 @@ class MinedNegatives:
             "made_for": self._made_for("" if step else _START),
             "corpus": corpus.content,
         }
+        kind = similarity_of(encoder.model.config.similarity)
         lists = mine(
-            MinedDocuments(corpus.ids, corpus.groups, vectors, similarity_of(encoder.model.config.similarity).vectors),
+            MinedDocuments(corpus.ids, corpus.groups, vectors, kind.vector_similarity),
             {query: self._judgements.positives(query) for query in share},
             settings, words=words, vectors=asked, excluded=self._excluded, record=record, device=encoder.device,
             show_progress_bar=run.show_progress_bar if processes.is_first else False,

@@ -98,7 +98,7 @@ class DocumentIndex:
         origin = origin_of(encoder, {}, has_sentences=paragraph is not None)
         record = {
             **{"format": FORMAT, "format_version": FORMAT_VERSION, "source": encoder.source},
-            "similarity": similarity_of(config.similarity).vectors,
+            "similarity": similarity_of(config.similarity).vector_similarity,
             # The query of a model that puts sections together is a document, which no passage is compared with.
             "search_by": "document" if encoder.model.readout.has_sections else config.search_by,
             "words": word_settings(config.language),

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import to_jsonable_python
 
 from ..errors import SettingsError
-from ..runtime.other_names import OTHER_NAMES
+from ..runtime.other_names import LOADING, TRAINING
 from ..runtime.text import one_line
 
 _LONGEST_VALUE = 100
@@ -31,7 +31,7 @@ def first_mistake(kind: type[BaseModel], error: ValidationError) -> tuple[Key, s
     key, fields = _place(kind, first["loc"])
     if first["type"] in _UNKNOWN:
         key = (*key, str(first["loc"][len(key)]))
-        other = OTHER_NAMES.get(key[-1])
+        other = (TRAINING | LOADING).get(key[-1])
         nearest = [other] if other in fields else difflib.get_close_matches(key[-1], fields, n=1)
         hint = f"use {other}" if other else f"there are {', '.join(fields)}"
         hint = f"did you mean {'.'.join((*key[:-1], *nearest))}?" if nearest else hint

@@ -107,7 +107,7 @@ class Comparison(JsonResult):
     @property
     def unrelated_passages(self) -> float | None:
         """The cosine that one in a hundred pairs of passages of unrelated documents exceeds; None where unknown."""
-        return None if self.background is None or self.kind.vectors != "cosine" else self.background.passages
+        return None if self.background is None or self.kind.vector_similarity != "cosine" else self.background.passages
 
     @property
     def kind(self) -> Similarity:
@@ -127,19 +127,19 @@ class Comparison(JsonResult):
     @cached_property
     def sections(self) -> Floats:
         """Similarity of sections, ``(sections of a, sections of b)``."""
-        return similarity_matrix(self.a.sections, self.b.sections, self.kind.vectors)
+        return similarity_matrix(self.a.sections, self.b.sections, self.kind.vector_similarity)
 
     @cached_property
     def passages(self) -> Floats:
         """Similarity of passages, ``(passages of a, passages of b)``."""
-        return similarity_matrix(self.a.passages, self.b.passages, self.kind.vectors)
+        return similarity_matrix(self.a.passages, self.b.passages, self.kind.vector_similarity)
 
     @cached_property
     def sentences(self) -> Floats | None:
         """Similarity of sentences, ``(sentences of a, sentences of b)``; None unless they were encoded."""
         if self.a.sentence_vectors is None or self.b.sentence_vectors is None:
             return None
-        return similarity_matrix(self.a.sentence_vectors, self.b.sentence_vectors, self.kind.vectors)
+        return similarity_matrix(self.a.sentence_vectors, self.b.sentence_vectors, self.kind.vector_similarity)
 
     @cached_property
     def paragraphs(self) -> Floats | None:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ..modeling.lexical import MEAN_ROW, LexicalShares, row_lengths
-from ..registry import SIMILARITIES, load
+from ..registry import SIMILARITIES, VectorSimilarity, load
 from ..runtime.arrays import Floats
 
 if TYPE_CHECKING:
@@ -118,14 +118,14 @@ class Similarity(ABC):
 
     Attributes:
         meaning: what the score is, in a sentence.
-        vectors: how two vectors alone are compared, ``cosine`` or ``dot``: sections, passages, sentences, queries, and
-            documents where an index holds one vector of each.
+        vector_similarity: how two vectors alone are compared: sections, passages, sentences, queries, and documents
+            where an index holds one vector of each.
         reads_passages: whether the score is one of passages, and not of document vectors.
         reads_reference: whether documents are measured by a reference, without which it is another similarity.
     """
 
     meaning: ClassVar[str]
-    vectors: ClassVar[str]
+    vector_similarity: ClassVar[VectorSimilarity]
     reads_passages: ClassVar[bool] = False
     reads_reference: ClassVar[bool] = False
 
@@ -205,7 +205,7 @@ def _lexical_words(
 class Cosine(Similarity):
     """The cosine of document vectors, which are sums of one term per passage."""
 
-    vectors: ClassVar[str] = "cosine"
+    vector_similarity: ClassVar[VectorSimilarity] = "cosine"
     meaning: ClassVar[str] = (
         "Cosine of the two document vectors: 1 is the same direction, 0 no relation, −1 the opposite. It is no "
         "percentage and cannot be compared across models."
@@ -230,13 +230,13 @@ class Cosine(Similarity):
     ) -> Floats:
         """Similarities of document vectors."""
         left, right = (np.stack([one.vector for one in some]) for some in (a, b))
-        return similarity_matrix(left, right, self.vectors)
+        return similarity_matrix(left, right, self.vector_similarity)
 
 
 class Dot(Cosine):
     """The dot product of document vectors."""
 
-    vectors: ClassVar[str] = "dot"
+    vector_similarity: ClassVar[VectorSimilarity] = "dot"
     meaning: ClassVar[str] = (
         "Dot product of the two document vectors: it has no fixed scale and cannot be compared across models."
     )
@@ -305,7 +305,7 @@ def maxsim_weights(cosines: npt.NDArray[Any]) -> npt.NDArray[Any]:
 class MaxSim(Similarity):
     """Compares passages, each with its best partner."""
 
-    vectors: ClassVar[str] = "cosine"
+    vector_similarity: ClassVar[VectorSimilarity] = "cosine"
     reads_passages: ClassVar[bool] = True
     meaning: ClassVar[str] = (
         "Mean cosine of every passage with the passage of the other document that is most like it, over both "

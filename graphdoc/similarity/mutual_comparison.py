@@ -95,7 +95,8 @@ class MutualComparison:
 
     def sections_of(self, first: int, second: int) -> Floats:
         """Similarity of the sections of two documents, ``(sections of the first, sections of the second)``."""
-        return similarity_matrix(self.documents[first].sections, self.documents[second].sections, self.kind.vectors)
+        a, b = self.documents[first].sections, self.documents[second].sections
+        return similarity_matrix(a, b, self.kind.vector_similarity)
 
     def to_dict(self) -> dict[str, Any]:
         """Documents, the matrix of their similarities and all pairs, as plain values for JSON."""
@@ -156,13 +157,13 @@ class MutualComparison:
     def sections(self) -> Floats:
         """Similarity of sections, ``(sections of all documents, sections of all documents)``."""
         vectors = np.concatenate([encoded.sections for encoded in self.documents])
-        return similarity_matrix(vectors, vectors, self.kind.vectors)
+        return similarity_matrix(vectors, vectors, self.kind.vector_similarity)
 
     @cached_property
     def passages(self) -> Floats:
         """Similarity of passages, ``(passages of all documents, passages of all documents)``."""
         vectors = np.concatenate([encoded.passages for encoded in self.documents])
-        return similarity_matrix(vectors, vectors, self.kind.vectors)
+        return similarity_matrix(vectors, vectors, self.kind.vector_similarity)
 
     @cached_property
     def attention(self) -> Floats | None:

@@ -148,7 +148,7 @@ def test_vectors_of_passages_are_compared(tiny_encoder: Encoders, structured: Do
     for wrong in (encoder.encode(structured), passages[0], [], ["rice"]):
         with pytest.raises(SettingsError, match="level='passage'"):
             encoder.similarity(wrong, passages)
-    assert similarity_of(encoder.model.config.similarity).vectors == "cosine"
+    assert similarity_of(encoder.model.config.similarity).vector_similarity == "cosine"
 
 
 def test_pairs_are_trained_on_passage_by_passage(tiny_encoder: Encoders) -> None:

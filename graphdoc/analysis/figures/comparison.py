@@ -50,7 +50,7 @@ def plot_comparison(comparison: Comparison, path: str | Path | None, level: Any)
     figure = new_figure(float(np.clip(columns * 0.42, 5.5, 15)) + 3.2, float(np.clip(rows * 0.42, 4.5, 15)) + 2.2)
     axes = figure.subplots()
     norm = Normalize(0.0, 1.0) if comparison.background else None
-    draw_matrix(axes, scores, comparison.kind.vectors, norm=norm, aspect="auto")
+    draw_matrix(axes, scores, comparison.kind.vector_similarity, norm=norm, aspect="auto")
     names = [_name(side.segmented.document, 50) for side in (comparison.a, comparison.b)]
     if level == "section" and max(rows, columns) <= LONGEST_LABELLED:
         axes.set_yticks(range(rows), _section_names(comparison.a, 34), fontsize=9)
@@ -177,7 +177,7 @@ def _draw_passages(place: SubFigure, comparison: MutualComparison) -> None:
 
 def _draw_parts(axes: Axes, scores: Floats, comparison: MutualComparison, aspect: str = "auto") -> None:
     norm = _of_others(scores, comparison.background)
-    draw_matrix(axes, scores, comparison.kind.vectors, norm=norm, aspect=aspect, extend="max")
+    draw_matrix(axes, scores, comparison.kind.vector_similarity, norm=norm, aspect=aspect, extend="max")
 
 
 def _of_others(scores: Floats, background: Background | None) -> Normalize:
