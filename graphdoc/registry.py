@@ -58,7 +58,6 @@ VIEW_SAMPLINGS: dict[str, str] = {
     "random": "graphdoc.sampling.views:run_of_sentences",
     "negative": "graphdoc.sampling.views:negative",
     "truncated": "graphdoc.sampling.views:first_sentences",
-    "pagerank": "graphdoc.sampling.views:pagerank",
 }
 
 

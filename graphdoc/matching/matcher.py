@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
@@ -21,7 +20,7 @@ from ..inference.segmenting import AnyDocument, as_document, in_blocks
 from ..registry import VIEW_READERS, VIEW_SAMPLINGS, load
 from ..runtime.arrays import Floats
 from ..sampling.batches import random_generator
-from ..sampling.views import Purpose, Sampling, View, ViewSide, centrality, sample_views
+from ..sampling.views import Purpose, Sampling, View, ViewSide, sample_views
 from ..segmentation.spans import SegmentedDocument
 from ..settings.document import Aggregation, ViewSettings
 from ..subtopics.subtopics import SubtopicFinder, Subtopics
@@ -87,10 +86,9 @@ class ViewSampler:
             return SampledViews(turned.subtopics.turned(), tuple(ViewPair(b, a) for a, b in turned.views))
         settings = self.settings
         subtopics = self.finder.find(first[1], second[1], cluster_size=settings.cluster_size, seed=SEED)
-        central = cache(lambda: centrality(self.finder.similarity(first[1], second[1])))
         sides = [
-            ViewSide(first[0].id, subtopics.sides[0], first[0].lengths, lambda: central()[: subtopics.first]),
-            ViewSide(second[0].id, subtopics.sides[1], second[0].lengths, lambda: central()[subtopics.first :]),
+            ViewSide(field.id, clusters, field.lengths)
+            for (field, _), clusters in zip((first, second), subtopics.sides, strict=True)
         ]
         fields, turn = settings.receptive_fields, 0
         if purpose == "training":

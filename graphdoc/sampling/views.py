@@ -17,28 +17,6 @@ from .batches import random_generator
 Shares = npt.NDArray[np.float64]
 
 
-def centrality(similarity: npt.NDArray[np.floating[Any]], *, damping: float = 0.85, rounds: int = 100) -> Shares:
-    """PageRank of sentences ``(sentences,)`` by their similarities, as TextRank and Match-Ignition take it.
-
-    Args:
-        similarity: ``(sentences, sentences)``, not negative, symmetric.
-        damping: how much of a sentence's weight comes from the others.
-        rounds: rounds of the power iteration, at most.
-    """
-    weights = np.array(similarity, np.float64)
-    np.fill_diagonal(weights, 0.0)
-    sums = weights.sum(axis=0)
-    # A sentence that is like no other passes its weight on to all.
-    steps = np.where(sums > 0, weights / np.where(sums > 0, sums, 1.0), 1.0 / len(weights))
-    ranks = np.full(len(weights), 1.0 / len(weights))
-    for _ in range(rounds):
-        following = (1 - damping) / len(weights) + damping * (steps @ ranks)
-        if np.abs(following - ranks).sum() < 1e-10:
-            return np.asarray(following)
-        ranks = following
-    return ranks
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewSide:
     """One document of a pair, as views are sampled from it.
@@ -47,17 +25,15 @@ class ViewSide:
         id: its id, on which draws depend.
         clusters: ``(sentences,)``, subtopic of every sentence.
         tokens: ``(sentences,)``, tokens of every sentence, without special tokens.
-        centrality: computes ``(sentences,)``, how central sentences are in the pair, for samplings that ask.
     """
 
     id: str
     clusters: npt.NDArray[np.integer[Any]]
     tokens: npt.NDArray[np.integer[Any]]
-    centrality: Callable[[], Shares]
 
     def head(self, sentences: int) -> ViewSide:
         """The document up to some sentence."""
-        return ViewSide(self.id, self.clusters[:sentences], self.tokens[:sentences], self.centrality)
+        return ViewSide(self.id, self.clusters[:sentences], self.tokens[:sentences])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,12 +132,6 @@ def run_of_sentences(choice: Choice) -> Iterator[int]:
 def first_sentences(choice: Choice) -> Iterator[int]:
     """The first sentences."""
     return iter(range(len(choice.side.tokens)))
-
-
-def pagerank(choice: Choice) -> Iterator[int]:
-    """The sentences that are most central in the pair, as Match-Ignition chooses them."""
-    values = choice.side.centrality()[: len(choice.side.tokens)]
-    return iter(np.argsort(-values, kind="stable").tolist())
 
 
 class SentenceLikelihoods(NamedTuple):

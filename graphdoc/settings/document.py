@@ -109,8 +109,7 @@ class ViewSettings(ClusterSettings):
     with 20 and 100 every other view is of the first 20; empty for all of the receptive field"""
     sampling: SamplingName = "soft"
     """how the sentences of a view are chosen: soft, hard or uniform by subtopics (eq. 7-9); random is a run of
-    sentences, negative takes the smaller subtopics alone, truncated the first sentences and pagerank the most central
-    ones"""
+    sentences, negative takes the smaller subtopics alone and truncated the first sentences"""
     view_tokens: Annotated[int, Field(ge=8, le=65_536)] = 256
     """tokens of a view of one document, its share of the special tokens included"""
     views: Annotated[int, Field(ge=1, le=1000)] = 3

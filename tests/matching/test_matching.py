@@ -16,11 +16,10 @@ from graphdoc.errors import ModelError
 from graphdoc.evaluation.pairs import MatchedPairs
 from graphdoc.graphs.batch import GraphBatch, Packing
 from graphdoc.matching import match_pairs
-from graphdoc.matching.matcher import PairMatcher, ViewSampler
-from graphdoc.matching.reader import CrossReader, DualReader, ReceptiveField, SpecialTokens, ViewReader, ViewTokens
+from graphdoc.matching.matcher import PairMatcher
+from graphdoc.matching.reader import CrossReader, DualReader, SpecialTokens, ViewReader, ViewTokens
 from graphdoc.modeling import DocumentModel
-from graphdoc.sampling.views import Purpose, centrality
-from graphdoc.settings.document import ViewSettings
+from graphdoc.sampling.views import Purpose
 
 WORDS = ("great", "small", "red", "cold", "warm", "slow", "quick", "grey")
 
@@ -206,16 +205,3 @@ def test_texts_that_nothing_stands_between_are_set_apart(backbone_folder: Backbo
     cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
     assert ids.tolist() == [cls, 7, 8, sep, 9, sep]
     assert second == 4
-
-
-def test_the_most_central_sentences_of_either_document_are_sampled() -> None:
-    sampler = ViewSampler(ViewSettings(sampling="pagerank", subtopics="words"), "en", room=6)
-    texts = {
-        "a": ["Salt and brine and koji.", "Tides rise.", "Salt and brine.", "Boats sail."],
-        "b": ["Ducks swim.", "Salt in brine with koji.", "Bread bakes.", "Malt dries.", "Brine and koji."],
-    }
-    sides = [(ReceptiveField(id, ((1, 2, 3),) * len(of)), sampler.finder.features(of)) for id, of in texts.items()]
-    values = centrality(sampler.finder.similarity(sides[0][1], sides[1][1]))
-    (views,) = sampler.sample(*sides, numbers=[0], purpose="matching").views
-    for view, own in zip(views, np.split(values, [len(texts["a"])]), strict=True):
-        assert view.sentences.tolist() == sorted(np.argsort(-own, kind="stable")[:2].tolist())

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 
 from graphdoc.registry import VIEW_SAMPLINGS, load
-from graphdoc.sampling.views import Sampling, SentenceLikelihoods, ViewSide, centrality, sample_views
+from graphdoc.sampling.views import Sampling, SentenceLikelihoods, ViewSide, sample_views
 
 SAMPLINGS: dict[str, Sampling] = {name: load(target) for name, target in VIEW_SAMPLINGS.items()}
 # Subtopic 0 is shared and large, 1 shared and small, 2 is the first document's, 3 the second's.
-FIRST = ViewSide("a", np.array([0, 0, 0, 0, 1, 1, 2, 2, 2, 2]), np.full(10, 5), lambda: np.linspace(1, 0, 10))
-SECOND = ViewSide("b", np.array([0, 0, 1, 3, 3, 3]), np.full(6, 5), lambda: np.linspace(0, 1, 6))
-ALONE = ViewSide("c", np.array([4, 4, 4, 5]), np.full(4, 5), lambda: np.zeros(4))
+FIRST = ViewSide("a", np.array([0, 0, 0, 0, 1, 1, 2, 2, 2, 2]), np.full(10, 5))
+SECOND = ViewSide("b", np.array([0, 0, 1, 3, 3, 3]), np.full(6, 5))
+ALONE = ViewSide("c", np.array([4, 4, 4, 5]), np.full(4, 5))
 
 sides = st.integers(1, 30).flatmap(
     lambda count: st.tuples(
@@ -30,7 +30,7 @@ sides = st.integers(1, 30).flatmap(
 
 def side(id: str, drawn: tuple[list[int], list[int]]) -> ViewSide:
     clusters, tokens = map(np.array, drawn)
-    return ViewSide(id, clusters, tokens, lambda: np.arange(len(clusters)) % 3 / 3)
+    return ViewSide(id, clusters, tokens)
 
 
 @settings(deadline=None, max_examples=150)
@@ -100,7 +100,7 @@ def test_negative_takes_the_smaller_half_of_what_there_is() -> None:
     clusters = np.array([0, 0, 1, 1, 2, 2, 3, 3])
     for beyond in (0, 4, 9):
         # Subtopics of numbers below ``beyond`` have no sentence here.
-        one, other = (ViewSide(id, clusters + beyond, np.full(8, 5), lambda: np.zeros(8)) for id in "ab")
+        one, other = (ViewSide(id, clusters + beyond, np.full(8, 5)) for id in "ab")
         view, _ = sample_views(one, other, SAMPLINGS["negative"], 100, seed=1, number=0)
         np.testing.assert_array_equal(view.sentences, [0, 1, 2, 3])
 
@@ -112,10 +112,6 @@ def test_samplings_without_subtopics() -> None:
         assert (np.diff(view.sentences) == 1).all() and view.tokens.sum() == 20
         starts.add(int(view.sentences[0]))
     assert starts == set(range(7))
-    first, second = sample_views(FIRST, SECOND, SAMPLINGS["pagerank"], 12, seed=0, number=0)
-    assert (first.sentences.tolist(), second.sentences.tolist()) == ([0, 1, 2], [3, 4, 5])
-    # The least central of the three came last, and was cut.
-    assert second.tokens.tolist() == [2, 5, 5]
     assert sample_views(FIRST, SECOND, SAMPLINGS["truncated"], 12, seed=0, number=9)[1].sentences.tolist() == [0, 1, 2]
     # Hard goes on with others once its subtopic is used up.
     view = sample_views(FIRST, SECOND, SAMPLINGS["hard"], 40, seed=0, number=0)[0]
@@ -129,20 +125,6 @@ def test_views_differ_by_number_and_seed_but_not_by_call() -> None:
 
     assert len({drawn(seed, number) for seed in range(3) for number in range(10)}) > 20
     assert drawn(1, 4) == drawn(1, 4)
-
-
-def test_centrality_is_pagerank() -> None:
-    rng = np.random.default_rng(0)
-    similarity = rng.random((12, 12))
-    similarity = similarity + similarity.T
-    similarity[5] = similarity[:, 5] = 0
-    weights = similarity - np.diag(np.diag(similarity))
-    sums = weights.sum(axis=0)
-    transition = np.array([weights[:, j] / sums[j] if sums[j] else np.full(12, 1 / 12) for j in range(12)]).T
-    expected = np.linalg.solve(np.eye(12) - 0.85 * transition, np.full(12, 0.15 / 12))
-    np.testing.assert_allclose(centrality(similarity), expected, atol=1e-9)
-    assert centrality(similarity).sum() == pytest.approx(1)
-    assert centrality(similarity).argmin() == 5
 
 
 Sentences = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=1, max_size=8)
