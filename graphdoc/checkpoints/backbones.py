@@ -150,7 +150,9 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
             pooler = pooler_options(cast(PreTrainedConfig, config.encoder_config))
             loaded = AutoModel.from_pretrained(folder, **_LOADING, **pooler)
         except (RuntimeError, SafetensorError) as error:
-            raise ModelError(f"weights of backbone {backbone} cannot be loaded: {summary(error)}") from error
+            raise ModelError(
+                f"weights of backbone {backbone} cannot be loaded: {summary(error)}; fetch them again"
+            ) from error
         except Exception as error:  # from a foreign configuration transformers raises anything
             raise not_found(backbone, error) from error
         pretrained, report = cast(tuple[PreTrainedModel, dict[str, Any]], loaded)
@@ -241,6 +243,7 @@ def read_modules(folder: Path, name: str) -> tuple[dict[str, Any], Path | None]:
     older = [key.removeprefix("pooling_mode_") for key in pooling if key.startswith("pooling_mode_") and pooling[key]]
     mode = str(pooling.get("pooling_mode") or " and ".join(older))
     if mode not in _POOLINGS:
+        mode = mode or f"nothing that {paths[1]}/{CONFIG_FILE} names"
         raise ModelError(f"{name} pools by {mode}; graphdoc reads models that pool by cls, mean or lasttoken")
     values["pooling"] = _POOLINGS[mode]
     if "Dense" in folders:

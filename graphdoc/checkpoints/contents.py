@@ -53,8 +53,9 @@ def quiet_libraries() -> Iterator[None]:
 
 
 def summary(error: Exception) -> str:
-    """The beginning of a library's message; some go on for pages."""
-    return textwrap.shorten(str(error) or type(error).__name__, 240, placeholder=" ...").rstrip(".")
+    """The first sentence of a library's message; some go on for pages."""
+    first = str(error).partition(". ")[0].rstrip(".\n") or type(error).__name__
+    return textwrap.shorten(first, 240, placeholder=" ...")
 
 
 def check_contents(folder: Path, owner: str) -> None:

@@ -54,7 +54,8 @@ def checkpoint_folder(name: str, revision: str | None = None, *, weights: bool =
     if folder is not None and folder.is_dir() and not (folder / CONFIG_FILE).is_file():
         if (folder / UNFINISHED_FILE).exists():
             raise ModelError(f"saving the model in {name} was interrupted; save it again")
-        raise ModelError(f"folder {name} has no {CONFIG_FILE}; {_model_of_run(folder) or 'give that of a model'}")
+        given = _model_of_run(folder) or "give that of a model with a transformer"
+        raise ModelError(f"folder {name} has no {CONFIG_FILE}; {given}")
     return _checked_folder(name, f"checkpoint {name}", revision, weights=weights)
 
 
@@ -116,7 +117,8 @@ def not_found(name: str, error: Exception) -> ModelError:
     reason = type(error).__name__ if isinstance(error, HfHubHTTPError) else first
     return ModelError(
         f"model {name!r} is no folder, is not shipped with graphdoc ({', '.join(_shipped_names())}), and cannot be "
-        f"fetched from the hub ({reason}); check the name (OWNER/NAME) and the network, or log in: hf auth login"
+        f"fetched from the hub ({reason}); check the name (as in {next(iter(PACKAGED_BACKBONES))}) and the network, "
+        "or log in: hf auth login"
     )
 
 

@@ -113,9 +113,10 @@ def index(
 def _description(opened: DocumentIndex, about: dict[str, Any]) -> list[str]:
     """Lines on the content of an index and how it was made."""
     model = about["model"]
+    graph = model["graph_kind"] if model["graph_layers"] else "no"
     return [
         f"sentences kept, by {opened.paragraph}" if opened.paragraph else "no sentences kept",
-        f"model {model['name']} ({model['backbone']}, {model['graph_kind']} graph, {model['dtype']})",
+        f"model {model['name']} ({model['backbone']}, {graph} graph, {model['dtype']})",
         f"{counted(about['rows'], 'row')}, {about['unindexed']:,} not yet indexed",
         "fields: " + (", ".join(f"{name} ({kind})" for name, kind in about["fields"].items()) or "none"),
     ]
