@@ -150,9 +150,7 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
             pooler = pooler_options(cast(PreTrainedConfig, config.encoder_config))
             loaded = AutoModel.from_pretrained(folder, **_LOADING, **pooler)
         except (RuntimeError, SafetensorError) as error:
-            raise ModelError(
-                f"weights of backbone {backbone} cannot be loaded: {summary(error)}; fetch them again"
-            ) from error
+            raise ModelError(f"weights of {backbone} cannot be loaded: {summary(error)}; fetch them again") from error
         except Exception as error:  # from a foreign configuration transformers raises anything
             raise not_found(backbone, error) from error
         pretrained, report = cast(tuple[PreTrainedModel, dict[str, Any]], loaded)

@@ -54,8 +54,7 @@ def checkpoint_folder(name: str, revision: str | None = None, *, weights: bool =
     if folder is not None and folder.is_dir() and not (folder / CONFIG_FILE).is_file():
         if (folder / UNFINISHED_FILE).exists():
             raise ModelError(f"saving the model in {name} was interrupted; save it again")
-        given = _model_of_run(folder) or "give that of a model with a transformer"
-        raise ModelError(f"folder {name} has no {CONFIG_FILE}; {given}")
+        raise ModelError(f"folder {name} has no {CONFIG_FILE}; {_model_of_run(folder) or 'give that of a model'}")
     return _checked_folder(name, f"checkpoint {name}", revision, weights=weights)
 
 

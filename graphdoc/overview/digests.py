@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from ..documents.document import Document
 from ..runtime.text import one_line
 from ..segmentation.repeats import WORD, RepeatList, RepeatLister, SectionSpan
-from ..segmentation.terms import TermMaker
+from ..segmentation.terms import TermMaker, language_of
 
 # What is kept of a document; a book shall take no more memory than a letter.
 TERMS = 200
@@ -59,16 +59,16 @@ class Digest:
 
 
 class Digests:
-    """The digests of a collection, made as its documents pass by; words are reduced to stems by its language.
+    """The digests of a collection, made as its documents pass by; words are reduced to stems by their language.
 
     Args:
-        language: a two-letter code.
+        language: a two-letter code, of documents that show no other.
         repeats: lists what was left out of the documents as repeated; None where nothing was.
     """
 
     def __init__(self, language: str = "en", repeats: RepeatLister | None = None) -> None:
         self.language = language
-        self._maker = TermMaker(language)
+        self._makers: dict[str, TermMaker] = {}
         self._repeats = repeats
         self._vocabulary: dict[str, int] = {}
         self._written: list[Counter[str]] = []
@@ -138,9 +138,11 @@ class Digests:
         return RepeatList() if self._repeats is None else self._repeats.result()
 
     def _count_words(self, text: str) -> None:
+        language = language_of(text, self.language)
+        maker = self._makers.setdefault(language, TermMaker(language))
         counts: Counter[str] = Counter()
         words: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for term, word in self._maker.placed(text):
+        for term, word in maker.placed(text):
             # Numbers tell little, and single letters are what is left of formulas.
             if 1 < len(word) <= 40 and (word.isalpha() or (not any(map(str.isdigit, word)) and "_" not in word)):
                 counts[term] += 1
@@ -182,11 +184,7 @@ class WordCounts:
 
 
 def date_of(value: object) -> str:
-    """The first date or year in a value, as ISO writes it; empty where there is none.
-
-    >>> date_of("Posted 2019-03-07, 10:15"), date_of(1851), date_of("soon")
-    ('2019-03-07', '1851', '')
-    """
+    """The first date or year in a value, as ISO writes it; empty where there is none."""
     found = _DATE.search(str(value)) if isinstance(value, str | int) or hasattr(value, "isoformat") else None
     return found[0] if found else ""
 

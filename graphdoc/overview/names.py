@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..errors import DocumentError
 from ..runtime.files import safe_cell, write_csv
 from ..runtime.text import one_line
-from ..segmentation.terms import TermMaker
+from ..segmentation.terms import TermMaker, language_of
 
 if TYPE_CHECKING:
     from ..runtime.arrays import Rows
@@ -83,20 +83,21 @@ def name_groups(
         beginnings: first lines of every document.
         groups: rows of the documents of every group.
         words: distinctive words of every group.
-        language: a two-letter code.
+        language: a two-letter code, of documents that show no other.
     """
-    reader = _Reader(language)
     read = [spread(rows, _READ) for rows in groups]
-    # How every phrase with one of the group's words is written, once a document.
-    forms: list[dict[Phrase, Counter[str]]] = [defaultdict(Counter) for _ in groups]
-    stems = [reader.stems(keywords) for keywords in words]
-    every = frozenset().union(*stems)
     drawn = set(spread(np.arange(len(beginnings)), _REST).tolist())
-    held: Counter[Phrase] = Counter()
     # Every text is read once, for its group and for the collection.
     group_of = {row: place for place, rows in enumerate(read) for row in rows.tolist()}
-    for row in sorted(drawn | group_of.keys()):
-        phrases = reader.phrases(beginnings[row])
+    languages = {row: language_of(beginnings[row], language) for row in sorted(drawn | group_of.keys())}
+    readers = {code: _Reader(code) for code in languages.values()}
+    # How every phrase with one of the group's words is written, once a document.
+    forms: list[dict[Phrase, Counter[str]]] = [defaultdict(Counter) for _ in groups]
+    stems = [{one.stem(word) for one in readers.values() for word in own} - {""} for own in words]
+    every = frozenset().union(*stems)
+    held: Counter[Phrase] = Counter()
+    for row, code in languages.items():
+        phrases = readers[code].phrases(beginnings[row])
         if row in drawn:
             held.update(phrase for phrase in phrases if not every.isdisjoint(phrase))
         if (place := group_of.get(row)) is not None:
@@ -185,17 +186,13 @@ class _Reader:
             placed = maker.placed(word)
             return placed[0].term if placed and (len(word) > 2 or word.isupper()) else ""
 
-        self._stem = stem
-
-    def stems(self, words: Sequence[str]) -> set[str]:
-        """The stems of some words."""
-        return {self._stem(word) for word in words} - {""}
+        self.stem = stem
 
     def phrases(self, text: str) -> dict[Phrase, str]:
         """The phrases of a text, as they are written first."""
         phrases: dict[Phrase, str] = {}
         matches = list(_WORD.finditer(text))
-        stems = [self._stem(match[0]) for match in matches]
+        stems = [self.stem(match[0]) for match in matches]
         joins = [_GAP.fullmatch(text, first.end(), second.start()) is not None for first, second in pairwise(matches)]
         for first, stem in enumerate(stems):
             if not stem:

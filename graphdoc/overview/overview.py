@@ -220,10 +220,7 @@ class Overview:
         return result
 
     def pairs(self, top_k: int = PAIRS) -> list[tuple[int, int, float]]:
-        """The closest pairs of documents: two rows and their cosine, best first, each pair once.
-
-        A pair is found where one of both is among the nearest of the other.
-        """
+        """The closest pairs among nearest documents: two rows and their cosine, best first, each pair once."""
         return self.neighbours.pairs(top_k)
 
     def outliers(self, top_k: int = OUTLIERS) -> list[int]:

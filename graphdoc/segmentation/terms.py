@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,11 +18,12 @@ import stop_words
 
 ENGLISH_STOP_WORDS = frozenset(Path(__file__).with_name("english_stop_words.txt").read_text(encoding="utf-8").split())
 
-
 # Letters of scripts that put no spaces between words, as passages count them.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^\W_{_UNSPACED}]+(?:['\u2019][^\W_{_UNSPACED}]+)*")
 _CHARACTERS_PER_WORD = 2
+# Words that tell a language, and how many more stop words it has to have than the usual one.
+_READ, _LEAST, _TIMES = 200, 4, 1.5
 
 # Snowball's names of the languages that documents are cut with, and those of the lists of stop words.
 _STEMMED = {
@@ -32,6 +34,7 @@ _STEMMED = {
     "ro": "romanian", "ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish",
     "yi": "yiddish",
 }  # fmt: skip
+_LANGUAGES = {*_STEMMED, *stop_words.LANGUAGE_MAPPING} - {"nb"}
 
 
 class PlacedTerm(NamedTuple):
@@ -50,14 +53,11 @@ class SentenceTerms:
 
 
 class TermMaker:
-    """Makes terms of texts in a language.
+    """Makes terms of texts in a language, which is a two-letter code.
 
     Words are reduced to their stems by Snowball; without a stemmer for the language they count as they are, in small
     letters. Stop words are those of scikit-learn in English and of the package stop-words in other languages it knows.
     Where a script has no spaces between words, terms are pairs of characters that follow each other.
-
-    Args:
-        language: language of the texts, a two-letter code such as ``en``.
 
     >>> TermMaker("en").terms("The matched documents match.").terms == {"match", "document"}
     True
@@ -109,6 +109,13 @@ class TermMaker:
         for place, stem in zip(places, self._stemmer(lowered), strict=True):
             terms[place] = stem
         return list(zip(terms, written, strict=True)), words + unspaced // _CHARACTERS_PER_WORD
+
+
+def language_of(text: str, usual: str) -> str:
+    """The language that most of a text's stop words are from; the usual one unless another has far more."""
+    words = {match[0].lower() for match in islice(_WORD.finditer(text), _READ) if len(match[0]) > 1}
+    count, likely = max((len(words & _stop_words(code)), code) for code in _LANGUAGES)
+    return likely if count >= max(_LEAST, _TIMES * len(words & _stop_words(usual))) else usual
 
 
 @lru_cache(maxsize=64)

@@ -16,6 +16,7 @@ from graphdoc.errors import DocumentError, OutputError, SettingsError
 from graphdoc.overview import Overview
 from graphdoc.overview.names import EditedName, apply_edited_names, name_groups, read_names, write_names
 from graphdoc.segmentation import find_repeats
+from graphdoc.segmentation.terms import language_of
 from graphdoc.vectors.folder import Manifest, read_repeats, read_vectors
 
 BOUNDS: dict[str, Any] = {"neighbours": 0, "duplicates": 1.5, "group_size": 1, "seed": 2**32}
@@ -202,6 +203,23 @@ def test_names_are_phrases_as_they_are_written() -> None:
     for phrases in (tides, bread):
         used = [word.lower() for phrase in phrases for word in phrase.split()]
         assert len(used) == len(set(used)) and {"src", "rs", "the", "a"}.isdisjoint(used)
+
+
+def test_stop_words_are_those_of_every_documents_language() -> None:
+    german = "Das ist die Hefe, und die Hefe wird mit der Milch und dem Mehl gut verknetet."
+    french = "La levure est dans le lait, et la farine vient avec les oeufs pour que tout soit lisse."
+    texts = [*TIDES, *(f"{german} {word}" for word in "abcd"), *(f"{french} {word}" for word in "abcd")]
+    vectors = np.repeat(np.eye(3, dtype=np.float32), 4, axis=0)
+    overview = Overview.from_vectors(
+        texts, vectors, [Document.from_text(text, id=text) for text in texts], group_size=2
+    )
+    stops = {"das", "ist", "die", "und", "wird", "mit", "der", "dem", "la", "est", "dans", "le", "et", "les", "que"}
+    assert len(overview.groups) == 3
+    for group in overview.groups:
+        ends = [phrase.lower().split()[place] for phrase in group.name.split(", ") for place in (0, -1)]
+        assert stops.isdisjoint(group.words) and stops.isdisjoint(ends)
+    languages = [language_of(text, usual) for usual in ("en", "fi") for text in (german, french, TIDES[0], "Hefe", "")]
+    assert languages == ["de", "fr", "en", "en", "en", "de", "fr", "en", "fi", "fi"]
 
 
 def test_weights_by_hand() -> None:
