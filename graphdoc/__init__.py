@@ -31,8 +31,17 @@ _HOMES = {
     "read_documents": "documents.readers",
 }
 
-__all__ = ["Document", "DocumentEncoder", "DocumentIndex", "GraphdocError", "Section", "Trainer", "__version__"]
-__all__ += ["build_graph", "read_documents"]
+__all__ = [
+    "Document",
+    "DocumentEncoder",
+    "DocumentIndex",
+    "GraphdocError",
+    "Section",
+    "Trainer",
+    "__version__",
+    "build_graph",
+    "read_documents",
+]
 
 
 def __getattr__(name: str) -> Any:

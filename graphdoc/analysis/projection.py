@@ -13,7 +13,8 @@ from sklearn.manifold import TSNE
 
 from ..errors import EvaluationError
 
-MOST_DOCUMENTS, PERPLEXITY = 1000, 30.0
+MOST_DOCUMENTS = 1000
+PERPLEXITY = 30.0
 # Principal components that t-SNE looks for neighbours in, as its authors advise for many dimensions.
 COMPONENTS = 50
 # To find the best of all orders takes the third power of the number of documents.

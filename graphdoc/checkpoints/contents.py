@@ -31,7 +31,8 @@ SUBTOPIC_FOLDER = "subtopic_model"
 # What the files of a model are called.
 MODEL_FILES, MODEL_WEIGHTS = ("*.json", "*.txt", "*.model"), "*.safetensors"
 # To build a model takes time and memory in proportion to these, whatever its weights say later.
-_SIZES, _LARGEST = ("num_hidden_layers", "num_layers", "n_layers", "encoder_layers", "num_labels"), 100_000
+_SIZES = ("num_hidden_layers", "num_layers", "n_layers", "encoder_layers", "num_labels")
+_LARGEST = 100_000
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from .output import Terminal
 
 MOST_WORDS, SHOWN_SUBTOPICS = 5, 30
-# Documents that one picture of all levels holds, and what of many is printed.
-MOST_DRAWN, SHOWN_PAIRS, SHOWN_DOCUMENTS = 5, 20, 20
+# Documents that one picture of all levels holds.
+MOST_DRAWN = 5
+# What of many is printed.
+SHOWN_PAIRS, SHOWN_DOCUMENTS = 20, 20
 
 
 def compare(

@@ -17,8 +17,14 @@ from .sources import CorpusReading
 if TYPE_CHECKING:
     from ..evaluation import PairEvaluator
 
-HEADINGS = {"precision": "P", "recall": "R", "f1": "F1"}
-HEADINGS |= {"accuracy": "accuracy", "auc": "AUC", "average_precision": "AP"}
+HEADINGS = {
+    "precision": "P",
+    "recall": "R",
+    "f1": "F1",
+    "accuracy": "accuracy",
+    "auc": "AUC",
+    "average_precision": "AP",
+}
 # Long enough for a backbone, what was done to it, and what it is fused with.
 LONGEST_NAME = 52
 

@@ -28,7 +28,8 @@ from .evaluator import Evaluator, measured_once
 from .labels import HELD_OUT, LabelledDocuments, ReadyDocument, first_three_names, held_out_rows, require_labels
 from .resampling import RESAMPLES, Estimate, mean_estimate, resampled
 
-STARTS, NEIGHBOURS = 10, 10
+STARTS = 10
+NEIGHBOURS = 10
 # Inverse regularizations that a linear probe tries.
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)
 MOST_STEPS = 500

@@ -135,7 +135,8 @@ class BatchTerms:
 # Small blocks stay in a processor's cache, and little is lost by starting one; accelerators want large ones, filled
 # before padding may close them, since there a start costs more than some padding.
 CPU_TOKEN_BUDGET, ACCELERATOR_TOKEN_BUDGET = 2048, 65536
-ACCELERATOR_FILLED, PADDING = 0.9, 0.03
+ACCELERATOR_FILLED = 0.9
+PADDING = 0.03
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ _LEAST_SHARE = 0.15
 # Nearest documents that a document is linked to, those it joins in a tree, and how many times as many links as by
 # chance hold a branch together.
 LINKED, _JOINED, _HELD = 20, 10, 3
-_ROUNDS, _SMALLEST = 10, 4
+_ROUNDS = 10
+_SMALLEST = 4
 # Of few documents the smallest group, and by how many deviations its pairs are closer than the median of all pairs.
 _SMALLEST_OF_FEW, _CLOSER = 3, 0.75
 # A document joins a group where this share of its nearest documents, at least, is in it.

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .overview import Overview
 
-FORMAT, _KEYWORDS = "graphdoc.overview/1", 16
+FORMAT = "graphdoc.overview/1"
+_KEYWORDS = 16
 
-COLUMNS = ["id", "title", "group", "group_name", "label", "date", "folder", "words", "x", "y"]
-COLUMNS += ["closeness", "nearest", "nearest_score"]
+COLUMNS = (
+    *("id", "title", "group", "group_name", "label", "date", "folder", "words", "x", "y"),
+    *("closeness", "nearest", "nearest_score"),
+)
 
 
 def payload_of(overview: Overview) -> dict[str, Any]:

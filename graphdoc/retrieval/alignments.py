@@ -16,7 +16,9 @@ from ..similarity.hierarchical import Direction, Normalization
 
 SIDES = ("source", "candidate")
 # What a page shows of an alignment, however long the documents are. A paragraph may be a whole document.
-SHOWN_PAIRS, SHOWN_SENTENCES, _OPENING = 5, 12, 4
+SHOWN_PAIRS, SHOWN_SENTENCES = 5, 12
+# Sentences of a paragraph that are shown where none is in a pair.
+_OPENING = 4
 # The columns of the rows of an alignment.
 ALIGNMENT_COLUMNS = (
     *("direction", "contribution", "similarity"),

@@ -47,7 +47,8 @@ _DUE = 0.05
 # Readers of an older version have this long to finish.
 KEPT_VERSIONS = timedelta(hours=1)
 # Bits of a number in the search structure: 4 take more memory and 2 more time, both for nothing.
-_BITS, _PARTITION = 3, 8_192
+_BITS = 3
+_PARTITION = 8_192
 # Partitions that a search looks into, and whole vectors that it compares for each that is wanted.
 _PROBES, _READ = 80, 1.5
 # Parts of a search structure: each time that rows are admitted adds one, and a search looks into all. With more than

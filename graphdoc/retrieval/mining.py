@@ -49,8 +49,10 @@ REASONS = {
 _BLOCK, _QUERIES, _MOST_SCORES = 16_384, 256, 2**26
 # Documents wanted of a word search for one negative, since some of those found are none.
 _FOUND_PER_NEGATIVE = 2
-# Passages that a search takes at least, as an index does; k1 and b of BM25 are Lucene's.
-_FEWEST_PASSAGES, K1, B = 1_000, 1.2, 0.75
+# Passages that a search takes at least, as an index does.
+_FEWEST_PASSAGES = 1_000
+# k1 and b of BM25, those of Lucene.
+K1, B = 1.2, 0.75
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,12 +28,14 @@ from ..segmentation.term_weights import TermCounts, Tokenize, marked_terms, term
 from ..similarity.encoded_document import EncodedDocument
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, key_of
 
-REPEATED, TERMS = "repeated", "terms"
-SENTENCE_COLUMNS = SENTENCE_VECTORS, SENTENCE_PLACES = "sentence_vectors", "sentence_places"
+REPEATED = "repeated"
+TERMS = "terms"
+SENTENCE_COLUMNS = ("sentence_vectors", "sentence_places")
 # What a document is made of again.
 DOCUMENT_COLUMNS = ("id", "title", "document_text", "structure")
 # Every change touches every column of the table.
-MOST_FIELDS, _GAP = 1_000, "\n\n"
+MOST_FIELDS = 1_000
+_GAP = "\n\n"
 # Vectors hardly get smaller, and LanceDB reads them twice as fast as they are.
 _UNCOMPRESSED = {"lance-encoding:compression": "none", "lance-encoding:structural-encoding": "fullzip"}
 # Before the names of columns that hold fields; no other column of the table begins so.

@@ -133,11 +133,13 @@ Vector = npt.NDArray[np.float32]
 # A longer text is a document: its words are weighed, and all of its passages are encoded.
 MOST_QUERY_WORDS = 64
 # A whole document as a query of words takes long, and most of its words say little.
-DOCUMENT_WORDS, _SAMPLED_VECTORS = 60, 1_000
+DOCUMENT_WORDS = 60
+_SAMPLED_VECTORS = 1_000
 # Documents that say how many have a term.
 _SAMPLED_DOCUMENTS = 2_000
+_RANDOM_QUERIES = 32
 # Shorter entries of a vocabulary are mostly pieces of words.
-_RANDOM_QUERIES, _LEAST_LETTERS = 32, 4
+_LEAST_LETTERS = 4
 
 
 def weights_of_index(store: LanceStore) -> TermWeights:

@@ -31,15 +31,18 @@ SectionSpan = tuple[int, int, int]
 
 # A passage is repeated from this number of documents on, and from this share of all.
 LEAST_DOCUMENTS = 3
-LEAST_SHARE, SHINGLE_WORDS = 0.01, 5
+LEAST_SHARE = 0.01
+SHINGLE_WORDS = 5
 # Share of its shingles that have to be in as many documents: a year or a name may differ, not a sentence of three.
 OF_A_PASSAGE = 0.8
 # Share of a document from which its repeated passages are its subject: versions of one text, a licence itself. A
 # notice is a passage or two, and may be more than half of a short letter; versions of a contract share many.
 OF_A_DOCUMENT = 0.75
 OF_MANY_PASSAGES, MANY_PASSAGES = 0.5, 5
-# Ids of documents that are listed with a passage; and from which share of the same shingles two are listed as one.
-_EXAMPLES, _ALIKE = 3, 0.5
+# Ids of documents that are listed with a passage.
+_EXAMPLES = 3
+# Share of the same shingles from which on two passages are listed as one.
+_ALIKE = 0.5
 
 # Hashes that are held while a corpus is counted, twice at the end, 0.9 GB; of a larger corpus a sample of documents is
 # counted.

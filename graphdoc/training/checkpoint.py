@@ -30,7 +30,8 @@ from .optimizer import load_optimizer, merged_weights, save_optimizer, trained_u
 MEASURED = "eval_"
 
 STATE_FILE, TRAINING_FOLDER = "trainer_state.json", "training"
-TRAINED_FILE, PARTS_FILE, PREFIX = "trained.safetensors", "parts.safetensors", "checkpoint-"
+TRAINED_FILE, PARTS_FILE = "trained.safetensors", "parts.safetensors"
+PREFIX = "checkpoint-"
 
 
 @dataclass

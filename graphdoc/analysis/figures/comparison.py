@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 # Beyond them numbers in cells, or names of sections, would run into each other.
 MOST_WRITTEN, MOST_WRITTEN_CELLS, MOST_NAMED_SECTIONS = 14, 150, 44
-MOST_LETTERS_OF_A_TITLE, PAIRS_OF_PASSAGES, WIDTH = 130, 3, 15.0
+MOST_LETTERS_OF_A_TITLE = 130
+PAIRS_OF_PASSAGES = 3
+WIDTH = 15.0
 _LETTERS_IN_A_LINE, _LINES = 98, 3
 _SLANTED: dict[str, Any] = {"ha": "right", "rotation_mode": "anchor"}
 

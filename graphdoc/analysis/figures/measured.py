@@ -17,7 +17,8 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from .canvas import COLORS, INK, LONGEST_LABELLED, MUTED, count_in_whole_numbers, finish, new_figure, shorten
 
-MOST_BINS, LONGEST_NAME = 40, 44
+MOST_BINS = 40
+LONGEST_NAME = 44
 # With the colours they separate 24 labels.
 MARKERS = "o^s"
 # Up to this number of classes a cell of a confusion matrix is large enough for its count.

@@ -17,8 +17,11 @@ FORMAT = "graphdoc.overview/1"
 NAME_CHARACTERS, _OPENING_CHARACTERS, _PASSAGE_CHARACTERS = 160, 280, 240
 # A page of 20,000 documents shall stay below 15 MB: at most these bytes of openings, and of titles and ids.
 _OPENING_BYTES, _NAME_BYTES = 5_000_000, 2_500_000
-# More values cannot be told apart by colour, and a field that few documents have does not describe the collection.
-_MOST_VALUES, _LEAST_SHARE, _MOST_FIELDS = 60, 0.2, 8
+# More values cannot be told apart by colour.
+_MOST_VALUES = 60
+# A field that few documents have does not describe the collection.
+_LEAST_SHARE = 0.2
+_MOST_FIELDS = 8
 LISTED_SETS, LISTED_COPIES, LISTED_REPEATS = 100, 20, 100
 _NONE = 65_535
 

@@ -11,7 +11,9 @@ Pieces = list[tuple[str, bool]]
 
 # A passage that is a little longer is shown whole: a button for one more line is in the way.
 SHOWN_CHARACTERS = 480
-_NEARLY, _BEFORE, _WORD = 160, 80, 24
+_NEARLY = 160
+_BEFORE = 80
+_WORD = 24
 
 
 def marked_text(text: str, ranges: Iterable[Sequence[int]], most: int = SHOWN_CHARACTERS) -> dict[str, Pieces]:

@@ -14,7 +14,8 @@ from .page import relative_link, render
 
 # A larger table is no longer read; the pairs and the files have the rest.
 MOST_IN_TABLE = 60
-LISTED_PAIRS, SHADES = 200, 10
+LISTED_PAIRS = 200
+SHADES = 10
 _FOLDER = Path(__file__).parent
 
 

@@ -60,15 +60,20 @@ _HEAD = re.compile(
     rb"(?P<end></head|<(?:body|article|center|div|h[1-6]|li|main|p|pre|section|table|ul)\b)",
     re.IGNORECASE | re.DOTALL,
 )
-_LONGEST_HEAD, _ANYWHERE = 500_000, 2_048
+_LONGEST_HEAD = 500_000
+_ANYWHERE = 2_048
 _OTHER_KINDS = {"{\\rtf": "rtf", "%PDF-": "pdf", "%!PS-": "PostScript"}
 # A letter of UTF-8 read as Windows 1252, or a capital within a word.
 _MISREAD = re.compile(r"[ÂÃÄÅ][^\sA-Za-zÀ-ÿ]|(?<=[^\W\d_])[À-ÖØ-ÞŒŠŽŸ](?=[a-zß-ÿœšž])")
-# Small Cyrillic letters and kana; letters of ASCII beside Cyrillic ones.
-_CERTAIN, _MIXED = re.compile("[а-яё\u3041-\u30fe]"), re.compile("[A-Za-z][\u0400-\u052f]|[\u0400-\u052f][A-Za-z]")
-_FEWEST_CERTAIN, _BEGINNING = 10, re.compile(r"\b[А-Ю][а-яё]|[\u3041-\u3096]")
+# Small Cyrillic letters and kana.
+_CERTAIN = re.compile("[а-яё\u3041-\u30fe]")
+# Letters of ASCII beside Cyrillic ones.
+_MIXED = re.compile("[A-Za-z][\u0400-\u052f]|[\u0400-\u052f][A-Za-z]")
+_FEWEST_CERTAIN = 10
+_BEGINNING = re.compile(r"\b[А-Ю][а-яё]|[\u3041-\u3096]")
 # How many bytes of letters beyond ASCII, or of any, there have to be for each that is wrong.
-_RIGHT_BYTES, _BYTES_OF_ONE_WRONG, _BEYOND_ASCII = 10, 10_000, bytes(range(0x80, 0x100))
+_RIGHT_BYTES, _BYTES_OF_ONE_WRONG = 10, 10_000
+_BEYOND_ASCII = bytes(range(0x80, 0x100))
 _SAMPLE, _FEWEST_NULS = 4096, 4
 # Text packs to a tenth or a fiftieth; what packs to less and is large is made to fill the memory.
 LARGE, MOST_PACKED = 32 * 2**20, 200

@@ -298,8 +298,10 @@ HTML = Vocabulary(
 )
 
 
-# Between the names of a page and of its site, either of which may be missing; what Texinfo calls the first page.
-_AROUND_TITLES, _TOP = " :|-\u2013\u2014", re.compile(r"^Top \((.+)\)$")
+# Between the names of a page and of its site, either of which may be missing.
+_AROUND_TITLES = " :|-\u2013\u2014"
+# What Texinfo calls the first page.
+_TOP = re.compile(r"^Top \((.+)\)$")
 _COMMENT_END = re.compile(r"--!?>")
 # A title without an end, which would take in the page: after it no end comes before what cannot be in a title.
 _OPEN_TITLE = re.compile(

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 HEADINGS = names("h1 h2 h3 h4 h5 h6")
 # More of a text than this is not looked at where a link, a heading or a line of rights is recognized.
-LONGEST_SHOWN, _MOST_SEARCHES = 1_000, 100
+LONGEST_SHOWN = 1_000
+_MOST_SEARCHES = 100
 _CONTROLS = names("button select option label input")
 NO_LETTER = re.compile(r"[\W_]+")
 _NUMBERING = re.compile(

@@ -26,7 +26,8 @@ from .outline import Break, Outline, ParsedDocument, dropped_metadata, joined_li
 # For any file, and for each byte of it; of a megabyte of text pandoc takes about 3 s, 150 MB, and answers 12 MB.
 _SECONDS, _HEAP, _ANSWER = 30, 512 * 2**20, 32 * 2**20
 _SECONDS_PER_BYTE, _HEAP_PER_BYTE, _ANSWER_PER_BYTE = 20 / 2**20, 400, 50
-_MOST_MESSAGES, _LONGEST_REASON = 2**22, 300
+_MOST_MESSAGES = 2**22
+_LONGEST_REASON = 300
 
 # No other file is read; in these formats pandoc would refuse the whole document for it.
 _INCLUDES = {
@@ -34,10 +35,12 @@ _INCLUDES = {
     "typst": re.compile(r'^[ \t]*#(?:include|import)[ \t]+"([^"\n]*)"[^\n]*$', re.MULTILINE),
 }
 # The code page of RTF that is not Windows 1252; its bytes, after a letter of Unicode that they stand for elsewhere.
-_CODE_PAGE, _LONGEST_HEAD = re.compile(r"\\ansicpg(?!1252)(\d{1,5}\b)"), 2_000
+_CODE_PAGE = re.compile(r"\\ansicpg(?!1252)(\d{1,5}\b)")
+_LONGEST_HEAD = 2_000
 _ESCAPED = re.compile(r"((?<!\\)(?:\\\\)*(?:\\u-?\d+ ?)?)((?:\\'[0-9A-Fa-f]{2})+)")
 _QUESTION_MARKS = re.compile(r"((?<!\\)(?:\\\\)*)((?:\\u-?\d{1,5} ?\?)+)")
-_OTHER_SUBSTITUTES, _NUMBER = re.compile(r"\\uc(?!1\b)\d"), re.compile(r"-?\d+")
+_OTHER_SUBSTITUTES = re.compile(r"\\uc(?!1\b)\d")
+_NUMBER = re.compile(r"-?\d+")
 _SIGN, _ESCAPE = re.compile(r"[\\{}]"), r"\\\g<0>"
 _MESSAGE = re.compile(r"^\[(INFO|WARNING)\] (.*(?:\n(?!\[).*)*)", re.MULTILINE)
 _SKIPPED = re.compile(r"Skipped '(.{1,10000})' at line (\d+) column \d+", re.DOTALL)

@@ -53,7 +53,8 @@ _ARGUMENT_IS_TEXT = re.compile(
 _DEEPEST = 20
 # docutils looks for the end of an inline mark up to the end of its paragraph, and copies all that is left each time.
 _MOST_MARK_STEPS = 20_000_000
-_LONGEST_WORD, _MOST_SUBSTITUTED = 500, 1_000_000
+_LONGEST_WORD = 500
+_MOST_SUBSTITUTED = 1_000_000
 # It also goes through the rest of a table for every column, through that of a quotation for every attribution,
 # through that of a line for every option, and through all that follows for every class.
 _COSTLY_LINE = re.compile(r"[ \t]*(?:[-+/]\S.{2000}|=+(?: +=+){300}|\+(?:[-=]+\+){300})")

@@ -28,13 +28,17 @@ _TELLING = frozenset({"title", "subject", "author", "authors", "date", "created"
 _FURTHER = frozenset(_FURTHER_NAMES.split())
 _PEOPLE = frozenset({"author", "authors", "editor", "editors", "from", "to", "cc", "reply-to", "sponsor", "delegate"})
 # What is read although it stands in a field.
-_TEXTS, _LONGEST_FIELD = frozenset({"abstract", "dedication", "description", "summary"}), 500
+_TEXTS = frozenset({"abstract", "dedication", "description", "summary"})
+_LONGEST_FIELD = 500
 # The head of an RFC or a draft: what it is on the left, who wrote it and when on the right.
 _MEMO = re.compile(r"(?:request for comments: *\d+|internet[- ]draft)(?:\s{3}|$)", re.IGNORECASE)
 _BLANK_LINES, _GAP = re.compile(r"\n(?:[ \t\f]*+\n)++"), re.compile(r"\s{3,}")
-_NAME, _DATE = re.compile(r"(?:[A-Z]\. ?)+\S"), re.compile(r"(?:\d{1,2} )?[A-Z][a-z]+ (?:\d{1,2}, )?\d{4}")
+_NAME = re.compile(r"(?:[A-Z]\. ?)+\S")
+_DATE = re.compile(r"(?:\d{1,2} )?[A-Z][a-z]+ (?:\d{1,2}, )?\d{4}")
 _DRAFT = re.compile(r"<?draft-[\w.-]+>?$")
-_LEFT_SIDE, _CENTRED, _MOST_TITLE_LINES = 30, " " * 5, 4
+_LEFT_SIDE = 30
+_CENTRED = " " * 5
+_MOST_TITLE_LINES = 4
 _MOST_LINES = 100
 _ADDRESS = re.compile(r"[<(\[]?(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+[>)\]]?")
 _LONGEST_VALUE = 2_000

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
 # A tree takes several times the memory of its text.
-_COPIES, _MOST_PARTS = 8, 100_000
+_COPIES = 8
+_MOST_PARTS = 100_000
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 

@@ -26,7 +26,8 @@ _CUT = "it was cut off, since the end of a part is missing"
 # Many newsletters have no more than a link in their plain text.
 _STUB = 0.5
 # Of longer headers the parser takes time that grows with the square of their length.
-_LONGEST_HEADER, _FEWEST_HEAD_LINES = 4_000, 3
+_LONGEST_HEADER = 4_000
+_FEWEST_HEAD_LINES = 3
 # Heads of messages that were pasted into others, in the languages of mail programs.
 _HEAD_LINE = re.compile(r"(?:>[> ]*)?\*?([^\W\d_][\w-]{0,20})\xa0? ?:\*?\s*(.*)")
 _HEAD_WORDS = {
@@ -46,8 +47,10 @@ _SEPARATOR = re.compile(
 _PGP = re.compile(
     r"^-----BEGIN PGP (?:SIGNED MESSAGE-----\n(?:\w+: .*\n)*\n|.*\n(?:(?!-----).*\n)*-----END PGP .*)", re.MULTILINE
 )
-# The beginning of a header's name, and what base64 is not written with.
-_HEADER_NAME, _NO_BASE64 = re.compile(rb"[A-Za-z-]*"), re.compile(rb"[^A-Za-z0-9+/]")
+# The beginning of a header's name.
+_HEADER_NAME = re.compile(rb"[A-Za-z-]*")
+# What base64 is not written with.
+_NO_BASE64 = re.compile(rb"[^A-Za-z0-9+/]")
 
 
 class _Policy(EmailPolicy):

@@ -14,7 +14,9 @@ from .paragraphs import Paragraph, parsed_paragraphs
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-_DEEPEST, _MOST_SPACES, _USUAL_SIZE = 500, 1000, 12.0
+_DEEPEST = 500
+_MOST_SPACES = 1000
+_USUAL_SIZE = 12.0
 _INDEXES = names(
     "table-of-content illustration-index table-index object-index user-index alphabetical-index bibliography"
 )

@@ -13,7 +13,8 @@ from .page import Line, Page, body_style, is_raised_first
 # Rows from the edge of a page that may be furniture, and how far from the edge, as a share of the height.
 _OUTERMOST, _MARGIN, _WIDE_MARGIN = 3, 0.14, 0.24
 # Gap between a running head and the text, in usual distances between rows.
-_APART, _EDGE = 1.25, 0.045
+_APART = 1.25
+_EDGE = 0.045
 _LONGEST_NUMBER, _FEW_PAGES = 4, 3
 _ROMAN = r"[ivxlcdm]{1,7}"
 _PAGE_NUMBER = re.compile(

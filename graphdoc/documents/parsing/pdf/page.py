@@ -18,8 +18,10 @@ _LONGEST_RAISED, _FEW_LINES = 12, 12
 _WORD_GAP = 0.12
 # Beyond this one they are cells, columns, or a number before its heading.
 _SEGMENT_GAP = 0.9
-# A line whose letters are of the other direction than its page; one that would begin with an end is none.
-_MOST_OF_LINE, _ENDS = 0.8, (".", ",", ";", ":", "!", "?")
+# A line whose letters are of the other direction than its page.
+_MOST_OF_LINE = 0.8
+# A line that would begin with one of these is none.
+_ENDS = (".", ",", ";", ":", "!", "?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +348,9 @@ def leading(lines: Sequence[Line], size: float) -> float:
     return 1.2 * size if few else usual
 
 
-_FEWEST_ROWS, _NARROWEST, _MOST_GUTTERS = 3, 0.15, 24
+_FEWEST_ROWS = 3
+_NARROWEST = 0.15
+_MOST_GUTTERS = 24
 _DEEPEST = 6
 
 

@@ -126,7 +126,8 @@ _SPACE, _SURE_SPACE = 0.1, 0.13
 # Letters of one Arabic word stand up to 0.18 apart where they are not joined.
 _SURE_WORDS = 0.25
 # Beyond this gap, as in front of a tab or the next column, text goes on as another piece.
-_PIECE_GAP, _SAME_LINE = 0.9, 0.05
+_PIECE_GAP = 0.9
+_SAME_LINE = 0.05
 # Letters of Chinese and Japanese in justified lines and in columns are no further apart.
 _SET_APART = 0.35
 # Widths differ by more in fonts that are not a typewriter's.
@@ -274,7 +275,8 @@ _FEW_PIECES = 40
 
 
 # What fonts without a name are called, with what tells one from the other.
-_NAMELESS, _KEPT_OPEN = "without a name", 200
+_NAMELESS = "without a name"
+_KEPT_OPEN = 200
 
 
 class _PageReader:
