@@ -39,7 +39,7 @@ from graphdoc.graphs.batch import MiniBatch
 from graphdoc.losses import InfoNCELoss
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.recipes.sub_documents import sub_document_batch
-from graphdoc.sampling import SubDocumentSplit
+from graphdoc.sampling.sub_documents import SubDocumentSplit
 from graphdoc.training.objectives import SubDocumentObjective, TrainingBatch
 from graphdoc.training.step import CachedStep
 

@@ -15,9 +15,9 @@ from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.commands.output import signed_interval
-from graphdoc.evaluation import Judgements, RankingTable, best_weight, read_judgements, read_run, source_documents
+from graphdoc.evaluation import Judgements, RankingTable, best_weight, read_judgements, read_run
 from graphdoc.evaluation.rankers import fused
-from graphdoc.evaluation.trec import Qrels, Run, leave_out
+from graphdoc.evaluation.trec import Qrels, Run, leave_out, source_documents
 from graphdoc.retrieval.fusion import fused_scores
 from graphdoc.retrieval.index import DocumentIndex, index_words
 from graphdoc.settings.finetuning import RetrievalSettings

@@ -19,7 +19,8 @@ from .sources import LabelledReading
 if TYPE_CHECKING:
     from ..documents.document import Document
     from ..encoder import DocumentEncoder
-    from ..evaluation import Estimate, Evaluator
+    from ..evaluation import Evaluator
+    from ..evaluation.resampling import Estimate
     from ..evaluation.sets import MeasuredSet, Representation
     from ..runtime.processes import Processes
     from ..segmentation.spans import Coverage

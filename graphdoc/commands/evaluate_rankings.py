@@ -103,7 +103,8 @@ def _show(
     report: ReadingReport | None,
 ) -> None:
     """Print and write what was measured of all rows."""
-    from ..evaluation import write_qrels, write_run
+    from ..evaluation import write_run
+    from ..evaluation.trec import write_qrels
 
     content = {
         "format": "graphdoc.search/1",
@@ -176,7 +177,7 @@ def evaluate_search(
     outputs = ranking.outputs([queries, *corpus], None if index is None else folder_of(index))
 
     with quick_imports():
-        from ..evaluation import RankingTable, read_judgements, source_documents
+        from ..evaluation import RankingTable, read_judgements
         from ..evaluation.judgements import UNKNOWN_DOCUMENTS
         from ..evaluation.measures import DEFAULT_MEASURES, RANK_MEASURES
         from ..evaluation.rankers import SEARCHES, WEIGHTED, rank_queries
@@ -188,9 +189,7 @@ def evaluate_search(
     # What nothing can be measured on is refused before a model is loaded.
     judgements = read_judgements(queries, split=split, only=list(only), text_column=query_column)
     others, notes = _other_runs(ranking, queries, [*SEARCHES, *WEIGHTED], judgements.queries)
-    excluded = {} if source_grade is None else source_documents(judgements.qrels, source_grade)
-    if source_grade is not None and not excluded:
-        raise EvaluationError(f"{queries}: no judgement has the grade {source_grade} (--source-grade)")
+    excluded = judgements.sources(source_grade)
     opened, update, report = _index(queries, corpus, index, model, reading)
     ids = {id for batch in opened.rows(["id"], level="document") for id in batch.column("id").to_pylist()}
     unknown = judgements.among(ids).left_out.get(UNKNOWN_DOCUMENTS, 0)

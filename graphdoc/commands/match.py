@@ -137,7 +137,7 @@ def _add_words(rows: list[dict[str, Any]], matches: Sequence[PairMatch], weight:
     """Make scores sums of the model's and of words, each standardized over the pairs, and keep both with them."""
     if len(rows) == 1:
         raise SettingsError("--weight compares a pair with others, and there is only one; leave it out")
-    from ..evaluation import TfidfVectors
+    from ..evaluation.baselines import TfidfVectors
     from ..evaluation.pair_scores import standard_scores
 
     documents = {document.id: document.text for match in matches for document in (match.a.document, match.b.document)}

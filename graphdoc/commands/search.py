@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,7 +12,7 @@ from rich.cells import cell_len
 from ..analysis.pages.marks import excerpt
 from ..documents.readers import ReadingReport
 from ..documents.readers.folders import is_pattern
-from ..errors import DocumentError, EvaluationError, SettingsError
+from ..errors import DocumentError, SettingsError
 from ..runtime.files import write_csv
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted, left_out_line, one_line
@@ -268,19 +267,14 @@ def mine(
     """
     outputs = Outputs([index, queries], output=output)
     with quick_imports():
-        from ..evaluation import read_judgements, source_documents
-        from ..evaluation.trec import leave_out
+        from ..evaluation import read_judgements
         from ..retrieval import mining
 
     settings = mining.MiningSettings(by, depth, None if margin == "none" else margin)
     # What nothing can be mined for is refused before a model is loaded.
     judged = read_judgements(queries, split=split, text_column=query_column)
-    sources: Mapping[str, frozenset[str]] = {}
-    if source_grade is not None:
-        sources = source_documents(judged.qrels, source_grade)
-        if not sources:
-            raise EvaluationError(f"{queries}: no judgement has the grade {source_grade}; leave --source-grade out")
-        judged = type(judged).from_qrels(judged.queries, leave_out(judged.qrels, sources), source=judged.source)
+    sources = judged.sources(source_grade)
+    judged = judged.without(sources)
     opened = open_or_index(index, model, reading)
     documents = mining.documents_of_index(opened)
     judged = judged.among(documents.rows)

@@ -23,7 +23,7 @@ from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, ModelError
 from ..graphs.batch import BatchTerms, GraphBatch
 from ..inference.levels import encode_all_levels
-from ..inference.precision import Precision, as_numpy, inference
+from ..inference.precision import as_numpy, inference
 from ..prediction.predicting import probabilities_of, stream_predictions
 from ..runtime.arrays import Floats
 from ..runtime.progress import progress_bar
@@ -139,9 +139,6 @@ def contribution_curves(
     *,
     steps: int = STEPS,
     orders: int = ORDERS,
-    seed: int = 0,
-    dtype: Precision | None = None,
-    show_progress_bar: bool | None = None,
 ) -> dict[str, Floats]:
     """Deletion curves by contribution and at random, of every document that has two passages.
 
@@ -152,11 +149,8 @@ def contribution_curves(
         encoder: the encoder.
         documents: the documents, with unique ids; those in no pair are passed over.
         pairs: pairs of two documents, whatever their labels; None to watch classes.
-        steps: see :func:`deletion_curves`, as for ``orders`` and ``seed``.
+        steps: see :func:`deletion_curves`, as for ``orders``.
         orders: see there.
-        seed: see there.
-        dtype: precision that the transformer computes in; None is that of its weights.
-        show_progress_bar: show bars; None shows them on a terminal when the work is long.
 
     Returns:
         By id, ``(2, steps + 1)``: the mean over the pairs of the document, by contribution and at random.
@@ -172,17 +166,16 @@ def contribution_curves(
     # Not by with_passage_vectors, which refuses structural embeddings: here passages keep their places.
     ready = [
         replace(segmented, passage_vectors=vectors)
-        for window in encoder.windows(chosen, dtype=dtype, totals=Coverage(), show_progress_bar=show_progress_bar)
+        for window in encoder.windows(chosen, totals=Coverage())
         for segmented, vectors in zip(window.documents, window.pooled(), strict=True)
     ]
     cases = _classes(encoder, ready) if pairs is None else _similarities(encoder, ready, pairs)
     curves: dict[str, list[Floats]] = {}
     total = len(ready) if pairs is None else 2 * len(pairs)
-    with progress_bar(show_progress_bar, total, "Deleting passages") as bar:
+    with progress_bar(None, total, "Deleting passages") as bar:
         for document, importance, score in cases:
             if len(document.passages) > 1:
-                options = {"steps": steps, "orders": orders, "seed": seed}
-                of_case = deletion_curves(encoder, document, importance, score, **options)
+                of_case = deletion_curves(encoder, document, importance, score, steps=steps, orders=orders)
                 curves.setdefault(document.document.id, []).append(of_case)
             bar.update()
     if not curves:

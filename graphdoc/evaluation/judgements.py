@@ -15,9 +15,10 @@ from ..documents.section import clean_text, is_missing
 from ..errors import DocumentError, EvaluationError, SettingsError
 from ..runtime.text import counted
 from .labels import first_three_names
-from .trec import Qrels, leave_out, read_columns, read_qrels
+from .trec import Qrels, leave_out, read_columns, read_qrels, source_documents
 
-TEXT_COLUMN, SPLIT = "text", "split"
+TEXT_COLUMN = "text"
+SPLIT = "split"
 _QRELS_FILES = ("qrels.tsv", "qrels.tsv.gz", "qrels.txt", "qrels.txt.gz")
 
 
@@ -67,6 +68,17 @@ class Judgements:
         """Ids of the documents that answer a query, those of the highest grade first."""
         grades = self.qrels[query]
         return sorted((id for id, grade in grades.items() if grade > 0), key=lambda id: (-grades[id], id))
+
+    def sources(self, grade: int | None) -> dict[str, frozenset[str]]:
+        """The documents of a grade, which queries were written from, by query id; none where no grade is given.
+
+        Raises:
+            EvaluationError: no judgement has the grade.
+        """
+        found = {} if grade is None else source_documents(self.qrels, grade)
+        if grade is not None and not found:
+            raise EvaluationError(f"{self.source}: no judgement has queries.source_grade={grade} (--source-grade)")
+        return found
 
     def without(self, documents: Mapping[str, Collection[str]]) -> Judgements:
         """The judgements without some documents by query id, such as those that queries were written from."""

@@ -38,7 +38,6 @@ class RankingEvaluator(Evaluator):
         queries: texts by query id.
         qrels: grades by query id and document id.
         excluded: documents by query id that are taken out (see :func:`~graphdoc.evaluation.trec.source_documents`).
-        measures: what is measured.
         primary_metric: the measure by which models are ranked.
         level: rank by the vectors of documents, or by those of their three best passages.
         depth: documents of a ranking that are kept.
@@ -52,7 +51,6 @@ class RankingEvaluator(Evaluator):
         qrels: Qrels,
         *,
         excluded: Mapping[str, Collection[str]] | None = None,
-        measures: Sequence[str] = MEASURES,
         primary_metric: str = MEASURES[0],
         level: Literal["document", "passage"] = "document",
         depth: int = DEPTH,
@@ -60,7 +58,7 @@ class RankingEvaluator(Evaluator):
     ) -> None:
         self.documents, self.queries, self.qrels = list(documents), dict(queries), qrels
         self.excluded, self.depth, self.dtype, self.level = excluded or {}, depth, dtype, level
-        self.measures = [str(measure) for measure in require_measures([primary_metric, *measures])]
+        self.measures = [str(measure) for measure in require_measures([primary_metric, *MEASURES])]
         self.primary_metric = metric_name(primary_metric)
         self._segmented: Sequence[SegmentedDocument] | None = None
 

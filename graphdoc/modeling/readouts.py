@@ -34,7 +34,6 @@ class DocumentOutput(ModelOutput):
             summing to 1 over the edges of one target; None unless asked for.
         layer_inputs: ``(nodes, node size)`` for every graph layer, what went in; None unless attention is asked for.
         sections: ``(sections, hidden)``, section vectors, document after document; None for readouts that make none.
-        document_of_section: ``(sections,)``, position of every section's document in the batch.
         chunk_pairs: ``(2, pairs)``, passages that chunkwise attention looks at, above those that look; None unless
             attention is asked for and the readout has it, like what follows.
         chunk_attention: ``(pairs, heads)``, its weights, summing to 1 over the pairs of one passage that looks.
@@ -52,7 +51,6 @@ class DocumentOutput(ModelOutput):
     attention: tuple[Tensor, ...] | None = None
     layer_inputs: tuple[Tensor, ...] | None = None
     sections: Tensor | None = None
-    document_of_section: Tensor | None = None
     chunk_pairs: Tensor | None = None
     chunk_attention: Tensor | None = None
     chunk_queries: Tensor | None = None

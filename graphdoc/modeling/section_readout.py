@@ -241,7 +241,6 @@ class SectionReadout(Readout):
         return DocumentOutput(
             documents=documents,
             sections=sections,
-            document_of_section=layout.document_of,
             chunk_pairs=pairs,
             chunk_attention=weights,
             chunk_queries=queries,

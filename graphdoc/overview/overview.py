@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..errors import DocumentError, SettingsError
 from ..inference.segmenting import MOST_PASSAGES, AnyDocument, as_document, documents_of
-from ..runtime.files import write_csv, write_text
+from ..runtime.files import JsonResult, write_csv, write_text
 from ..runtime.memory import quick_imports
 from ..runtime.progress import Passing, number_of
 from ..runtime.text import described, require_seed, require_whole
@@ -41,12 +41,15 @@ if TYPE_CHECKING:
 NEIGHBOURS = 10
 # Cosine of two vectors from which documents are called near-duplicates.
 DUPLICATES = 0.98
-PAIRS, OUTLIERS, WORDS_OF_A_GROUP = 200, 50, 8
-WORDS_OF_A_NAME, TYPICAL = 3, 3
+PAIRS = 200
+OUTLIERS = 50
+WORDS_OF_A_GROUP = 8
+WORDS_OF_A_NAME = 3
+TYPICAL = 3
 
 
 @dataclass(frozen=True)
-class Overview:
+class Overview(JsonResult):
     """A collection of documents at a glance; it needs no labels.
 
     Rows are places in ``documents``. ``points`` are places on the map, ``(documents, 2)``, within -1 and 1; ``groups``

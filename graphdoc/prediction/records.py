@@ -14,7 +14,7 @@ import numpy as np
 from ..documents.document import Document
 from ..errors import OutputError, SettingsError
 from ..runtime.arrays import Vectors
-from ..runtime.files import write_atomically, write_rows, write_text
+from ..runtime.files import JsonResult, write_atomically, write_rows
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.kinds import WordPart
 
@@ -158,7 +158,7 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Predictions(Sequence[Prediction]):
+class Predictions(Sequence[Prediction], JsonResult):
     """Predictions of a model for many documents, in their order.
 
     Args:
@@ -214,10 +214,6 @@ class Predictions(Sequence[Prediction]):
             "multi_label": self.multi_label, "threshold": self.threshold, "contributions": "exact",
             "coverage": self.coverage.to_dict(), "documents": [item.to_dict(passages) for item in self],
         }  # fmt: skip
-
-    def to_json(self, path: str | Path, passages: int | None = LISTED_PASSAGES) -> Path:
-        """Write everything as JSON, atomically (see :meth:`to_dict`)."""
-        return write_text(path, json.dumps(self.to_dict(passages), ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def class_index(label: str, classes: Sequence[str]) -> int:

@@ -22,7 +22,8 @@ from ..evaluation.evaluator import Evaluator
 from ..graphs.batch import GraphBatch, Packing
 from ..graphs.kinds import JoinedGraphs
 from ..inference.precision import training_precision
-from ..losses import ONE_PROCESS, Loss
+from ..losses import Loss
+from ..losses.base import ONE_PROCESS
 from ..modeling import DocumentConfig
 from ..runtime.arrays import Rows
 from ..sampling.batches import DocumentBatches, random_generator

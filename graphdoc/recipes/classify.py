@@ -23,9 +23,11 @@ from ..evaluation import ClassificationEvaluator
 from ..evaluation.labels import class_names, first_three_names, held_out_rows, ordered_classes
 from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..inference.precision import training_precision
-from ..losses import ClassificationLoss, balanced_weights
+from ..losses import ClassificationLoss
+from ..losses.classification import balanced_weights
 from ..runtime.text import counted
-from ..sampling import DocumentSections, EpochBatches
+from ..sampling.batches import EpochBatches
+from ..sampling.sub_documents import DocumentSections
 from ..settings.finetuning import ClassificationSettings
 from ..training.objectives import ClassificationObjective, TrainingBatch
 from ..training.recipe import RunEvaluation

@@ -19,14 +19,9 @@ from ..losses import Loss, PairCosineLoss, SupervisedContrastiveLoss
 from ..modeling import DocumentModel
 from ..runtime.arrays import Rows
 from ..runtime.text import counted
-from ..sampling import (
-    ClassBalancedBatches,
-    DocumentSections,
-    EpochBatches,
-    GroupLabels,
-    groups_of_labels,
-    groups_of_pairs,
-)
+from ..sampling.batches import ClassBalancedBatches, EpochBatches
+from ..sampling.groups import GroupLabels, groups_of_labels, groups_of_pairs
+from ..sampling.sub_documents import DocumentSections
 from ..settings.finetuning import ComparisonSettings
 from ..similarity.kinds import similarity_of
 from ..training.objectives import Objective, PairMaxSimObjective, PairObjective, SectionObjective, TrainingBatch

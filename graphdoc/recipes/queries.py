@@ -16,7 +16,7 @@ from ..documents.parsing.formats import numbered_lines
 from ..documents.section import clean_text
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, EvaluationError
-from ..evaluation import Judgements, read_judgements, score_run, source_documents, write_run
+from ..evaluation import Judgements, read_judgements, score_run, write_run
 from ..evaluation.measures import metric_name
 from ..evaluation.query_ranking import DEPTH, RankingEvaluator
 from ..evaluation.resampling import folds_of
@@ -93,13 +93,15 @@ def read_query_sets(settings: RetrievalSettings) -> QuerySets:
         judgements, made, left_out = make_queries(settings)
     else:
         judgements = _read(settings, queries.source or "", queries.split)
-    judgements, sources = _without_sources(judgements, queries.source_grade)
+    sources = judgements.sources(queries.source_grade)
+    judgements = judgements.without(sources)
     test, left = _fold(settings, judgements)
     measured: Judgements | None
     if validation.source is not None or validation.split is not None:
         source = validation.source or queries.source or ""
-        measured, measured_sources = _without_sources(_read(settings, source, validation.split), queries.source_grade)
-        sources = {**sources, **measured_sources}
+        measured = _read(settings, source, validation.split)
+        own_sources = measured.sources(queries.source_grade)
+        measured, sources = measured.without(own_sources), sources | own_sources
         if source == queries.source:
             # Those that are tested do not choose the checkpoint.
             tested = {} if test is None else test.queries
@@ -166,18 +168,6 @@ def _read(settings: RetrievalSettings, source: str, split: str | None) -> Judgem
     is_same, is_folder = source == queries.source, Path(source).is_dir()
     column = queries.text_column if is_folder or is_same else TEXT_COLUMN
     return read_judgements(source, split=split, only=queries.only if is_same else (), text_column=column)
-
-
-def _without_sources(judgements: Judgements, grade: int | None) -> tuple[Judgements, dict[str, frozenset[str]]]:
-    """Judgements without the documents that queries were made of, and these documents by query id."""
-    if grade is None:
-        return judgements, {}
-    if not (sources := source_documents(judgements.qrels, grade)):
-        raise EvaluationError(
-            f"{judgements.source}: no judgement has the grade queries.source_grade={grade}; leave it out, or check "
-            "the grades"
-        )
-    return judgements.without(sources), sources
 
 
 def _fold(settings: RetrievalSettings, judgements: Judgements) -> tuple[Judgements | None, Judgements]:

@@ -22,7 +22,8 @@ from ..inference.precision import computed_in, inference, training_precision
 from ..inference.vectors import segment_queries
 from ..losses import InfoNCELoss
 from ..runtime.arrays import Rows
-from ..sampling import EpochBatches, NegativeSampler, RowLists
+from ..sampling.batches import EpochBatches
+from ..sampling.negatives import NegativeSampler, RowLists
 from ..settings.finetuning import RetrievalSettings
 from ..training.objectives import BestPassageObjective, QueryObjective, TrainingBatch
 from ..training.run import begin_training

@@ -24,8 +24,7 @@ from ..graphs.kinds import JoinedGraphs
 from ..losses import InfoNCELoss, Loss, MaskedTokenLoss, PairCosineLoss
 from ..runtime.arrays import Rows
 from ..runtime.text import counted
-from ..sampling import EpochBatches
-from ..sampling.batches import random_generator
+from ..sampling.batches import EpochBatches, random_generator
 from ..sampling.sentence_pairs import INTRA_PROBABILITY, MaskedSentence, SentencePairSampler, TokenMasks
 from ..settings.pretraining import SentencePairSettings
 from ..training.objectives import SentencePairObjective, TrainingBatch

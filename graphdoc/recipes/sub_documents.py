@@ -17,7 +17,8 @@ from ..errors import ModelError, SettingsError
 from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..losses import InfoNCELoss
 from ..runtime.processes import Processes, interleaved, share_of
-from ..sampling import EpochBatches, SubDocumentSplit
+from ..sampling.batches import EpochBatches
+from ..sampling.sub_documents import SubDocumentSplit
 from ..settings.pretraining import SubDocumentSettings
 from ..training.data import Collate, StreamLoader
 from ..training.objectives import Objective, SubDocumentObjective, TrainingBatch

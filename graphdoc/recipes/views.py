@@ -25,8 +25,8 @@ from ..matching.matcher import ViewSampler, view_reader
 from ..matching.reader import DualReader, ReceptiveField, SentenceFeatures, SpecialTokens, ViewReader, ViewTokens
 from ..registry import SUBTOPICS, VIEW_READERS, load
 from ..runtime.arrays import Rows
-from ..sampling import EpochBatches, RowLists
-from ..sampling.batches import random_generator
+from ..sampling.batches import EpochBatches, random_generator
+from ..sampling.negatives import RowLists
 from ..segmentation.segmenter import Segmenter
 from ..settings.document import DEFAULT_SUBTOPIC_MODEL
 from ..settings.finetuning import MatchedPairSettings, ViewRunSettings

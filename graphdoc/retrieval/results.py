@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -12,7 +11,7 @@ from urllib.parse import quote
 
 from ..analysis.pages.search import search_page
 from ..analysis.report.page import render_report
-from ..runtime.files import write_text
+from ..runtime.files import JsonResult, write_text
 from ..similarity.comparison import Comparison
 from .alignments import ALIGNMENT_COLUMNS, HitAlignment
 
@@ -153,7 +152,7 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class SearchResults:
+class SearchResults(JsonResult):
     """The documents that a search found, best first, with what was asked for: of how many, by what, and where.
 
     ``query`` has its text, id and title, ``index`` path, size and model; ``fusion`` is None where there was one
@@ -245,15 +244,6 @@ class SearchResults:
                 write_text(report, render_report(compare(hit).to_dict()))
                 shown["comparison"] = f"{quote(report.parent.name)}/{report.name}"
         return write_text(path, search_page(content))
-
-    def to_json(self, path: str | Path, *, explain: bool = False) -> Path:
-        """Write everything as JSON, atomically.
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
-        content = json.dumps(self.to_dict(explain=explain), ensure_ascii=False, indent=2, allow_nan=False)
-        return write_text(path, content + "\n")
 
 
 def report_paths(path: str | Path, count: int) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import textwrap
@@ -15,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import to_jsonable_python
 
 from ..errors import SettingsError
-from ..runtime.other_names import LOADING, TRAINING
+from ..runtime.other_names import LOADING, TRAINING, hint
 from ..runtime.text import one_line
 
 _LONGEST_VALUE = 100
@@ -31,11 +30,8 @@ def first_mistake(kind: type[BaseModel], error: ValidationError) -> tuple[Key, s
     key, fields = _place(kind, first["loc"])
     if first["type"] in _UNKNOWN:
         key = (*key, str(first["loc"][len(key)]))
-        other = (TRAINING | LOADING).get(key[-1])
-        nearest = [other] if other in fields else difflib.get_close_matches(key[-1], fields, n=1)
-        hint = f"use {other}" if other else f"there are {', '.join(fields)}"
-        hint = f"did you mean {'.'.join((*key[:-1], *nearest))}?" if nearest else hint
-        return key, f"{one_line('.'.join(key), _LONGEST_VALUE)} is unknown; {hint}"
+        instead = hint(key[-1], fields, TRAINING | LOADING)
+        return key, f"{one_line('.'.join(key), _LONGEST_VALUE)} is unknown; {instead}"
     # Of several types that would do, the one that the value has says best what is wrong with it.
     same = (one for one in errors if one["type"] == "value_error" and _place(kind, one["loc"])[0] == key)
     first = next(same, first)

@@ -98,7 +98,7 @@ class GroupSettings(PairFileSettings):
 
 
 class SectionSettings(Settings):
-    """How documents are split in training (see :class:`~graphdoc.sampling.DocumentSections`)."""
+    """How documents are split in training (see :class:`~graphdoc.sampling.sub_documents.DocumentSections`)."""
 
     number: Annotated[int, Field(ge=1, le=1000)] = 2
     """most sections of a document; the paper's is 2, and it tries 2 to 5; 1 leaves documents whole"""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ..runtime.arrays import Floats
-from ..runtime.files import write_csv, write_text
+from ..runtime.files import JsonResult, write_csv, write_text
 from ..segmentation.spans import Coverage
 from .comparison import Comparison
 from .encoded_document import EncodedDocument
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class MutualComparison:
+class MutualComparison(JsonResult):
     """Several documents, every part with every other, within documents and across (CoLDE, figures 4 and 5).
 
     Args:

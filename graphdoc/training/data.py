@@ -17,7 +17,7 @@ from ..corpus.document import TrainingDocument
 from ..corpus.source import StreamingCorpus
 from ..runtime.processes import Processes
 from ..runtime.workers import stay_with_parent
-from ..sampling import DocumentBatches, EpochRow
+from ..sampling.batches import DocumentBatches, EpochRow
 from .objectives import TrainingBatch
 
 

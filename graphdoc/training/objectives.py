@@ -20,11 +20,11 @@ from ..losses import (
     LossOutput,
     MaskedTokenLoss,
     PairCosineLoss,
-    PairedSentences,
     SubtopicLoss,
     SupervisedContrastiveLoss,
 )
 from ..losses.base import call_loss
+from ..losses.clustering import PairedSentences
 from ..losses.contrastive import in_groups
 from ..modeling import DocumentOutput
 from ..similarity.kinds import best_passages, maxsim, packed

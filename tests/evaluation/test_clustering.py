@@ -15,8 +15,8 @@ from typed import Encoders
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.evaluation import ClusteringEvaluator, cluster, linear_probe, purity
-from graphdoc.evaluation.clustering import mutual_information, nearest_labels
+from graphdoc.evaluation import ClusteringEvaluator, purity
+from graphdoc.evaluation.clustering import cluster, linear_probe, mutual_information, nearest_labels
 from graphdoc.evaluation.resampling import Estimate, mean_estimate, resampled
 
 WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood"}

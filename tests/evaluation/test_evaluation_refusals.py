@@ -27,19 +27,17 @@ from graphdoc.evaluation import (
     PairEvaluator,
     RankingEvaluator,
     RankingTable,
-    best_threshold,
     best_weight,
     classification_scores,
-    cluster,
-    linear_probe,
     read_relevant,
-    score_pairs,
     score_run,
 )
 from graphdoc.evaluation.baselines import lexical_predictions
+from graphdoc.evaluation.clustering import cluster, linear_probe
 from graphdoc.evaluation.judgements import Judgements, read_judgements, read_queries
 from graphdoc.evaluation.labels import LabelledDocuments, class_names, held_out_rows, ordered_classes
 from graphdoc.evaluation.measures import Measure
+from graphdoc.evaluation.pair_scores import best_threshold, score_pairs
 from graphdoc.evaluation.pairs import documents_of_pairs
 from graphdoc.evaluation.rankers import RANKERS, RankedCorpus, parts_of, rank_documents
 from graphdoc.evaluation.trec import leave_out, ranked, read_qrels, read_run, source_documents, write_qrels, write_run

@@ -14,8 +14,8 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.readers.pair_files import Pairs
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError
-from graphdoc.evaluation import LabelledPair, PairEvaluator, best_threshold, pair_auc, read_pair_file, score_pairs
-from graphdoc.evaluation.pair_scores import METRICS, standard_scores
+from graphdoc.evaluation import LabelledPair, PairEvaluator, read_pair_file
+from graphdoc.evaluation.pair_scores import METRICS, best_threshold, pair_auc, score_pairs, standard_scores
 from graphdoc.evaluation.pairs import documents_of_pairs
 from graphdoc.similarity.kinds import row_cosines
 

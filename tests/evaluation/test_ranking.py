@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphdoc.evaluation import RankedDocuments, RankingTable, best_weight, score_run, source_documents
+from graphdoc.evaluation import RankedDocuments, RankingTable, best_weight, score_run
 from graphdoc.evaluation.measures import DEFAULT_MEASURES, Measure
 from graphdoc.evaluation.resampling import resampled
+from graphdoc.evaluation.trec import source_documents
 
 pytest.importorskip("ir_measures")
 

@@ -24,17 +24,16 @@ from typed import Folders
 
 from graphdoc import losses
 from graphdoc.losses import (
-    ONE_PROCESS,
     ClassificationLoss,
     InfoNCELoss,
     MaskedTokenLoss,
     PairCosineLoss,
-    PairedSentences,
     SubtopicLoss,
     SupervisedContrastiveLoss,
-    balanced_weights,
 )
-from graphdoc.losses.clustering import SMOOTHING
+from graphdoc.losses.base import ONE_PROCESS
+from graphdoc.losses.classification import balanced_weights
+from graphdoc.losses.clustering import SMOOTHING, PairedSentences
 
 JOB = Path(__file__).parents[1] / "support" / "losses_job.py"
 

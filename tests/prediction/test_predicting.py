@@ -287,7 +287,7 @@ def test_many_predictions(tmp_path: Path) -> None:
     assert frame["label"].tolist() == ["a,b", "<i>"] and frame["p(a,b)"].tolist() == [0.75, 0.25]
     assert "passages" not in frame and list(empty.columns) == list(frame.columns)
     assert several.to_frame()["labels"].tolist() == [["a,b", 'the "sea"'], []]
-    content = json.loads(several.to_json(tmp_path / "p.json", passages=1).read_text(encoding="utf-8"))
+    content = json.loads(json.dumps(several.to_dict(passages=1)))
     assert content == several.to_dict(1) and content["documents"] == [item.to_dict(1) for item in SEVERAL]
     assert (content["classes"], content["multi_label"], content["threshold"]) == (list(CLASSES), True, 0.5)
     with pytest.raises(SettingsError, match="'x'"):

@@ -186,7 +186,7 @@ def test_an_index_without_sentences_is_not_ranked_by_them(read_index: DocumentIn
 
 def test_results_as_data(index: DocumentIndex, source: Document, documents: Documents, tmp_path: Path) -> None:
     found = index.search(source, 2, by="sentences", weight=0.2, direction="source")
-    content = json.loads(found.to_json(tmp_path / "hits.json", explain=True).read_text())
+    content = json.loads(json.dumps(found.to_dict(explain=True)))
     assert content["by"] == "sentences" and content["fusion"] == "weighted"
     texts = {document.id: [section.text for section in document.sections] for document in [source, *documents]}
     for hit in content["hits"]:

@@ -16,16 +16,9 @@ from hypothesis import strategies as st
 
 from graphdoc.documents.readers.pair_files import LabelledPair, Pairs, read_link_file, read_pair_file
 from graphdoc.errors import DocumentError
-from graphdoc.sampling import (
-    BalancedPairBatches,
-    ClassBalancedBatches,
-    DocumentBatches,
-    EpochBatches,
-    NegativeSampler,
-    RowLists,
-    groups_of_labels,
-    groups_of_pairs,
-)
+from graphdoc.sampling.batches import BalancedPairBatches, ClassBalancedBatches, DocumentBatches, EpochBatches
+from graphdoc.sampling.groups import groups_of_labels, groups_of_pairs
+from graphdoc.sampling.negatives import NegativeSampler, RowLists
 
 
 def labels_of(sizes: list[int], seed: int = 0) -> np.ndarray:

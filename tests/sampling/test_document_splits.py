@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from typed import Backbones
 
-from graphdoc.sampling import DocumentSections, SectionSplit, SubDocumentSplit
 from graphdoc.sampling.sentence_pairs import SentencePairSampler, TokenMasks
+from graphdoc.sampling.sub_documents import DocumentSections, SectionSplit, SubDocumentSplit
 
 own_sections = st.lists(st.integers(0, 8), min_size=1, max_size=40).map(lambda some: np.array(sorted(some)))
 counts = st.integers(1, 6)

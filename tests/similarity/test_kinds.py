@@ -18,7 +18,8 @@ from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.inference.learned_subtopics import subtopic_finder
-from graphdoc.losses import ONE_PROCESS, InfoNCELoss
+from graphdoc.losses import InfoNCELoss
+from graphdoc.losses.base import ONE_PROCESS
 from graphdoc.recipes.compare import objective_of
 from graphdoc.registry import SIMILARITIES
 from graphdoc.settings.finetuning import ComparisonSettings

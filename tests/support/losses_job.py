@@ -20,10 +20,10 @@ from graphdoc.losses import (
     Loss,
     MaskedTokenLoss,
     PairCosineLoss,
-    PairedSentences,
     SubtopicLoss,
     SupervisedContrastiveLoss,
 )
+from graphdoc.losses.clustering import PairedSentences
 from graphdoc.runtime.processes import Processes
 
 torch.set_num_threads(1)

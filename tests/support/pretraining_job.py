@@ -28,7 +28,7 @@ from graphdoc.losses import InfoNCELoss
 from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.runtime import processes
 from graphdoc.runtime.processes import Processes
-from graphdoc.sampling import SubDocumentSplit
+from graphdoc.sampling.sub_documents import SubDocumentSplit
 from graphdoc.training.loop import TrainingLoop, reduce_gradients
 from graphdoc.training.objectives import SubDocumentObjective
 from graphdoc.training.step import CachedStep

@@ -13,12 +13,13 @@ from torch import Tensor, nn
 from typed import Patch
 
 from graphdoc.graphs.batch import Packing
-from graphdoc.losses import ONE_PROCESS, InfoNCELoss, SupervisedContrastiveLoss
+from graphdoc.losses import InfoNCELoss, SupervisedContrastiveLoss
+from graphdoc.losses.base import ONE_PROCESS
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.recipes.classify import section_batch
 from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.registry import GRAPH_KINDS
-from graphdoc.sampling import DocumentSections, SubDocumentSplit
+from graphdoc.sampling.sub_documents import DocumentSections, SubDocumentSplit
 from graphdoc.training.objectives import SectionObjective, SubDocumentObjective, TrainingBatch, describe_vectors
 from graphdoc.training.step import CachedStep, GradientCache
 

@@ -15,8 +15,7 @@ from forked import run
 from training_runs import losses_of, same_model, write_config
 from typed import Backbones, Patch
 
-from graphdoc.sampling import EpochBatches
-from graphdoc.sampling.batches import EpochRow
+from graphdoc.sampling.batches import EpochBatches, EpochRow
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.pretraining import SubDocumentSettings
 from graphdoc.trainer import train

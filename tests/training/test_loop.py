@@ -22,7 +22,8 @@ from graphdoc.errors import MissingExtraError, ModelError, OutputError
 from graphdoc.losses import InfoNCELoss
 from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.runtime.processes import Processes
-from graphdoc.sampling import EpochBatches, SubDocumentSplit
+from graphdoc.sampling.batches import EpochBatches
+from graphdoc.sampling.sub_documents import SubDocumentSplit
 from graphdoc.settings.run import TrainingSettings
 from graphdoc.training import checkpoint as checkpointing
 from graphdoc.training.checkpoint import RunCheckpoints, TrainState

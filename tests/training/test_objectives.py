@@ -13,7 +13,8 @@ from test_gradient_cache import assert_equal_gradients, gradients
 
 from graphdoc.graphs.batch import GraphBatch, Packing
 from graphdoc.graphs.kinds import JoinedGraphs
-from graphdoc.losses import ONE_PROCESS, InfoNCELoss, MaskedTokenLoss, PairCosineLoss
+from graphdoc.losses import InfoNCELoss, MaskedTokenLoss, PairCosineLoss
+from graphdoc.losses.base import ONE_PROCESS
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.heads import NewHead
 from graphdoc.recipes.sentence_pairs import sentence_pair_batch
