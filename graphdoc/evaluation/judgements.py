@@ -21,7 +21,6 @@ TEXT_COLUMN = "text"
 SPLIT = "split"
 _QRELS_FILES = ("qrels.tsv", "qrels.tsv.gz", "qrels.txt", "qrels.txt.gz")
 
-
 # What is left out of judgements.
 WITHOUT_POSITIVE, UNKNOWN_DOCUMENTS = "queries without a positive", "judged documents that are unknown"
 WITHOUT_TEXT, UNKNOWN_QUERIES = "queries without text", "judged queries that are unknown"

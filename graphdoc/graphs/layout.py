@@ -15,7 +15,6 @@ from .kinds import JoinedGraphs
 
 Form = Literal["auto", "dense", "sparse"]
 
-
 # Measured in benchmarks/results/graph_attention.md: up to this many cells per edge the dense form is the faster one.
 DENSE_CELLS_PER_EDGE = 40
 # Cells of one dense block; bounds the memory of its (documents, heads, nodes, nodes) attention.

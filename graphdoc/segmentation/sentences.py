@@ -44,7 +44,6 @@ _LONGEST_MARKER = len("(xviii).")
 _LEADING_MARKER = re.compile(r"\s*\(\w{1,5}\)\s*")
 _OPENING = "([{<\"'“‘«„"
 
-
 _MAX_SENTENCE_CHARACTERS = 2_000
 # Scripts written without spaces between words: Thai and Lao, Burmese, Khmer, kana, Han.
 _WITHOUT_SPACES = re.compile(

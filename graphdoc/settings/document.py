@@ -132,7 +132,6 @@ Context = Literal["none", "title", "heading", "both"]
 SENTENCE_SETTINGS = ("sentence_context", "sentence_document")
 Paragraph = Literal["section", "blank_line", "passage"]
 
-
 Pooling = Annotated[str, known_name(POOLINGS)]
 SimilarityName = Annotated[str, known_name(SIMILARITIES)]
 GraphKindName = Annotated[str, known_name(GRAPH_KINDS)]

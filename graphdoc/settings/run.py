@@ -173,7 +173,6 @@ Schedule = Literal["linear", "cosine", "constant", "constant_with_warmup"]
 Tracker = Literal["tensorboard", "wandb", "mlflow"]
 LearningRate = Annotated[float, Field(gt=0, le=1e30)]
 
-
 Temperature = Annotated[float, Field(ge=LEAST_TEMPERATURE)]
 
 

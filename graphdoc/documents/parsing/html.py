@@ -297,7 +297,6 @@ HTML = Vocabulary(
     quotations=names("blockquote"),
 )
 
-
 # Between the names of a page and of its site, either of which may be missing.
 _AROUND_TITLES = " :|-\u2013\u2014"
 # What Texinfo calls the first page.

@@ -148,7 +148,6 @@ _CORK |= {0x1B + number: 0xFB00 + number for number in range(5)}
 
 _ERRORS = {pdfium.FPDF_ERR_PASSWORD: "password", pdfium.FPDF_ERR_SECURITY: "security", pdfium.FPDF_ERR_FORMAT: "format"}
 
-
 # Called for every character: with plain numbers in place of typed pointers they take half the time.
 _code = ctypes.CFUNCTYPE(ctypes.c_uint, ctypes.c_void_p, ctypes.c_int)(
     ctypes.cast(pdfium.FPDFText_GetUnicode, ctypes.c_void_p).value or 0
@@ -272,7 +271,6 @@ class PdfFile:
 
 
 _FEW_PIECES = 40
-
 
 # What fonts without a name are called, with what tells one from the other.
 _NAMELESS = "without a name"
