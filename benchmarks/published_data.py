@@ -51,9 +51,7 @@ ALIKE = 0.5
 # What the columns of the pairs of news are called.
 LABEL, SIDES = "label", ({"id": "doc_id1", "title": "title1", "text": "content1"},
                          {"id": "doc_id2", "title": "title2", "text": "content2"})  # fmt: skip
-# Parts of a case of LeCaRDv2, in the order of the case.
 CASE_PARTS = ("fact", "reason", "charge", "article")
-# A line of a paper that is a heading.
 _HEADING = re.compile(r"^\s*((?i:abstract|references|bibliography)|\d[\d.]*\s+[A-Z][^\n.]{2,60})\s*$", re.MULTILINE)
 # In the text of a page of an encyclopedia: what goes with all that is in it, templates and tables from the inmost
 # outwards, links likewise, marks that go alone, and headings.
@@ -72,11 +70,7 @@ Row = dict[str, Any]
 
 
 def joined(words: str) -> str:
-    """A text of words that were set apart, as it is written in Chinese.
-
-    >>> joined("三星 Galaxy S8 的 屏幕")
-    '三星Galaxy S8的屏幕'
-    """
+    """A text of words that were set apart, as it is written in Chinese: 三星 Galaxy S8 的 屏幕."""
     return _SPACE.sub("", words.strip())
 
 

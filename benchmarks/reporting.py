@@ -26,7 +26,7 @@ def alternate(
     warm_up: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Time functions in turns, so that whatever else the machine does falls on all of them.
+    """Seconds of functions that take turns, so that whatever else the machine does falls on all of them.
 
     Every other round runs backwards, since what runs after a heavy neighbour finds a cold cache.
 
@@ -35,9 +35,6 @@ def alternate(
         repeats: number of timed rounds.
         warm_up: rounds before, not timed.
         clock: ``time.process_time`` leaves out what other programs take away; it fits work on one thread.
-
-    Returns:
-        Seconds of every timed call by name, round after round.
     """
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     for number in range(-warm_up, repeats):
@@ -66,16 +63,7 @@ def describe_machine() -> str:
 
 
 def write_result(name: str, text: str, folder: Path = RESULTS) -> Path:
-    """Write ``<name>.md`` atomically, to ``benchmarks/results`` unless it is to be elsewhere.
-
-    Args:
-        name: name of the benchmark.
-        text: Markdown, with the command that made it.
-        folder: where it is written.
-
-    Returns:
-        The file.
-    """
+    """Write Markdown, with the command that made it, to ``<name>.md`` of a folder, atomically."""
     return write_text(folder / f"{name}.md", text.rstrip() + "\n")
 
 

@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 from document_ranking import BY_SENTENCES, Ranked, rank_by_sentences, wikispeedia_cut
 from pydantic import Field
 from raw_language_model import language_model
 from reporting import DATA, ROOT, describe_machine, write_result
+from studies import spread
 
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.evaluation import RankedDocuments, RankingTable
@@ -191,12 +191,6 @@ def section(measure: str, table: Mapping[str, Sequence[Mapping[str, Mapping[str,
         cells = [spread([one[way][measure] for one in scores]) for way in ways]
         lines.append(f"| {row} | {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def spread(values: Sequence[float]) -> str:
-    """A mean with its standard deviation, where there are several values."""
-    mean = f"{np.mean(values):.3f}"
-    return f"{mean} ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else mean
 
 
 def folder_name(row: str) -> str:

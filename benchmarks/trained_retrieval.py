@@ -1,7 +1,10 @@
 """Does training on judgements find more? Runs on folds or on given splits beside BM25, and what joins them.
 
 Every query that is measured is ranked by a model that was trained without it. Indexes and runs are kept in ``--work``:
-an interrupted benchmark goes on, and what is trained is not trained again.
+an interrupted benchmark goes on, and what is trained is not trained again. ``--tables`` asks what contrastive
+pretraining adds, by the configs of tables 3 to 5 of the Graph-RoBERTa paper.
+
+    python benchmarks/trained_retrieval.py [--tables] [--sets qmsum ...] [--work FOLDER] [--set KEY=VALUE ...]
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from graphdoc.retrieval.fusion import fused_scores
 from graphdoc.retrieval.index import DocumentIndex, index_words
 from graphdoc.settings.finetuning import RetrievalSettings
 from graphdoc.settings.loading import load_settings
+from graphdoc.settings.pretraining import SubDocumentSettings
 from graphdoc.trainer import train
 
 DEPTH, FOLDS = 1000, 5
@@ -32,15 +36,12 @@ class Data:
     """A set of queries with judgements.
 
     Args:
-        corpus: file of its documents, in the folder of data sets.
-        queries: folder of queries and judgements there.
+        corpus, queries: file of its documents, and folder of queries and judgements, in the folder of data sets.
         passages: passages of a document that vectors are made of; words are searched in all of them.
-        measure: what p values are of.
-        only: which queries.
-        text_column: where their text is.
+        measure: what differences are of.
+        only, text_column: which queries, and where their text is.
         source_grade: the grade of documents that queries were made of, which are left out.
-        validation: the split of the queries that are measured during training; None for folds, where there are no
-            splits.
+        validation: the split of the queries that are measured during training; None for folds.
         track_trained: the first queries, which the organisers of a track gave for training; those after them are also
             measured alone.
     """
@@ -76,6 +77,30 @@ SETS = {
 MEASURES = ("nDCG@10", "MAP", "P@5", "recall@100")
 WORDS = {"words": "BM25 of passages", "bm25": "BM25 of whole documents", "words-both": "BM25 of both added up"}
 LEVELS = {"document": "vectors of documents", "passage": "the three best passages"}
+# The config of the paper's table for every set, its graphs, and what a laptop changes in it.
+TABLES = {
+    **dict.fromkeys(("aila2019_statutes", "aila2019_casedocs"), ("robust04", ("full",))),
+    "qmsum": ("msmarco_doc", ("full",)),
+    **{name: (name, ("full", "section")) for name in ("wikir_title", "wikir_first_sentence")},
+}
+LAPTOP = [
+    *("model.tune=frozen", "loss.similarity=cosine", "loss.temperature=0.05", "training.learning_rate=1e-3"),
+    *("training.dataloader_num_workers=0", "corpus.preparing_processes=1"),
+]
+SHAPE = [
+    *("model.start=sentence-transformers/all-MiniLM-L6-v2", "model.settings.pooling=mean"),
+    *("model.settings.projection_size=384", "model.settings.normalize_passages=true", "model.settings.graph_layers=2"),
+    *("model.settings.graph_heads=2", "model.settings.readout=document_node"),
+]
+QUESTIONS = {
+    "trained_retrieval": "training on judgements find more? `own_queries.yaml` with given queries and a frozen MiniLM. "
+    "*Untrained* is the same model after a step that moves nothing.",
+    "pretrained_retrieval": "contrastive pretraining help to find documents? Configs of the paper's tables on a frozen "
+    "MiniLM, from an untrained start and from one that `graph_roberta_retrieval.yaml` pretrained on the articles. "
+    f"Changed: `{' '.join(LAPTOP + SHAPE)}`.",
+}
+# What a row is called, and the config and the settings that it is trained by.
+Way = tuple[str, str, Sequence[str]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -83,38 +108,65 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--levels", nargs="+", choices=LEVELS, default=list(LEVELS), help="what the loss compares")
+    parser.add_argument("--tables", action="store_true", help="with and without contrastive pretraining instead")
     parser.add_argument("--work", type=Path, default=Path("runs/trained_retrieval"), help="where all of it is kept")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings of the training")
     options = parser.parse_args(arguments)
-    changes = " ".join(("--set", *options.set)) if options.set else ""
+    result = "pretrained_retrieval" if options.tables else "trained_retrieval"
+    question, _, about = QUESTIONS[result].partition("? ")
+    words = [*["--tables"] * options.tables, "--sets", *options.sets, *(["--set"] if options.set else []), *options.set]
     parts = [
-        "# Does training on judgements find more?",
-        f"`python benchmarks/trained_retrieval.py --sets {' '.join(options.sets)} {changes}`".replace(" `", "`"),
-        describe_machine(),
-        "`own_queries.yaml` with given queries and a frozen MiniLM. Each query is ranked by a model that was trained "
-        f"without it: by splits where the set has them, otherwise by {FOLDS} folds. *Untrained* is the same model "
-        "after a step that moves nothing. BM25 of passages is the sum of the best three. Differences to the rows "
-        "of these names have the middle 95 % of 1,000 paired bootstrap resamples of the queries.",
+        f"# Does {question}?\n\n`python benchmarks/trained_retrieval.py {' '.join(words)}`\n\n{describe_machine()}",
+        f"{about} Each query is ranked by a model that was trained without it: by splits where the set has them, "
+        f"otherwise by {FOLDS} folds. BM25 of passages is the sum of the best three. Differences to the rows of these "
+        "names have the middle 95 % of 1,000 paired bootstrap resamples of the queries.",
     ]
     for name in options.sets:
-        parts.append(section(name, options.work / name, options.levels, options.set))
-        print(write_result("trained_retrieval", "\n\n".join(parts)), flush=True)
+        parts.append(section(name, options.work / name, ways_of(name, options)))
+        print(write_result(result, "\n\n".join(parts)), flush=True)
 
 
-def section(name: str, work: Path, levels: Sequence[str], changes: Sequence[str]) -> str:
+def ways_of(name: str, options: argparse.Namespace) -> dict[str, Way]:
+    """What is trained on a set; the others are compared with those that begin with ``untrained``."""
+    found: dict[str, Way] = {}
+    if options.tables:
+        config, graphs = TABLES[name]
+        start = [f"model.start={pretrained(options.work / 'pretrained', options.set)}"]
+        common = [*LAPTOP, "validation.documents=null", *options.set]
+        for graph in graphs:
+            for begin, how, shape in (("untrained", "without", SHAPE), ("pretrained", "with", start)):
+                settings = [*common, *shape, f"model.settings.graph_kind={graph}"]
+                found[f"{begin}-{graph}"] = f"{graph} graph {how} contrastive pretraining", config, settings
+        return found
+    for level in options.levels:
+        settings = ["queries.made_from=[]", f"loss.level={level}", *options.set]
+        nothing = [*settings, "training.max_steps=1", "training.learning_rate=1.0e-12"]
+        found[f"untrained-{level}"] = f"untrained, {LEVELS[level]}", "own_queries", nothing
+        found[level] = f"trained, {LEVELS[level]}", "own_queries", settings
+    return found
+
+
+def pretrained(work: Path, changes: Sequence[str]) -> Path:
+    """The model that learned to find articles by one of their passages, without labels; trained unless it is there."""
+    data, config = SETS["wikir_title"], ROOT / "configs" / "pretrain" / "graph_roberta_retrieval.yaml"
+    corpus = ["corpus.dataset=null", "corpus.revision=null", "validation.share=0.05", "training.save_steps=null"]
+    corpus += [f"{part}.max_passages={data.passages}" for part in ("corpus", "model.settings")]
+    places = [f"corpus.source={DATA / data.corpus}", f"output={work}"]
+    settings = load_settings(SubDocumentSettings, config, [*places, *corpus, *LAPTOP, *SHAPE, *changes])
+    return work / "model" if (work / "model").is_dir() else train(settings, device="cpu", resume=work.exists())
+
+
+def section(name: str, work: Path, ways: Mapping[str, Way]) -> str:
     """Rank the queries of a set in all ways; their table as Markdown."""
     data = SETS[name]
     judgements, qrels, sources = data.read("test" if data.validation else None)
     runs = {way: leave_out(run, sources) for way, run in word_runs(data, work / "words", judgements).items()}
     rows, weights = dict(WORDS), {}
-    for level in levels:
-        what = LEVELS[level]
-        nothing = (*changes, "training.max_steps=1", "training.learning_rate=1.0e-12")
-        runs[f"untrained-{level}"] = test_run(data, work / f"untrained-{level}", level, nothing)
-        runs[level] = trained = test_run(data, work / level, level, changes)
-        rows |= {f"untrained-{level}": f"untrained, {what}", level: f"trained, {what}"}
-        for words, its_name in WORDS.items():
-            way = f"{level}-{words}"
+    untrained = [one for one in ways if one.startswith("untrained")]
+    for one, (title, config, settings) in ways.items():
+        runs[one], rows[one] = test_run(data, work / one, config, settings), title
+        for words, its_name in WORDS.items() if one not in untrained else ():
+            way, trained = f"{one}-{words}", runs[one]
             rows[f"{way}-rank"] = f"the same and {its_name}, reciprocal rank"
             runs[f"{way}-rank"] = {
                 query: fused_scores({"words": own, "vectors": trained.get(query, {})}, "reciprocal_rank")
@@ -123,7 +175,7 @@ def section(name: str, work: Path, levels: Sequence[str], changes: Sequence[str]
             weight = best_weight(runs[words], trained, qrels, fused, measure=data.measure, folds=FOLDS)
             rows[f"{way}-sum"] = rows[f"{way}-rank"].replace("reciprocal rank", "weighted sum")
             runs[f"{way}-sum"], weights[rows[f"{way}-sum"]] = weight.run, weight.fold_weights
-    against = (*WORDS, *(f"untrained-{level}" for level in levels))
+    against = (*WORDS, *untrained)
     about = (
         f"{len(judgements):,} queries; vectors of the first {data.passages:,} passages of a document; differences "
         f"in {data.measure}. Weights of words in weighted sums by fold, chosen on the other folds: "
@@ -174,24 +226,17 @@ def word_runs(data: Data, place: Path, judgements: Judgements) -> dict[str, Run]
     }
 
 
-def test_run(data: Data, work: Path, level: str, changes: Sequence[str]) -> Run:
+def test_run(data: Data, work: Path, config: str, changes: Sequence[str]) -> Run:
     """Train, once for every fold; the rankings of all, each query by the model that did not see it."""
     run: dict[str, dict[str, float]] = {}
     for fold in range(1, 2 if data.validation else FOLDS + 1):
         folder = work / f"fold-{fold}"
         if not (folder / "test.run").exists():
-            train(settings_of(data, folder, level, fold, changes), device="cpu", resume=folder.exists())
+            given = [*queries_of(data, folder, fold), f"output={folder}", *changes]
+            settings = load_settings(RetrievalSettings, ROOT / "configs" / "finetune" / f"{config}.yaml", given)
+            train(settings, device="cpu", resume=folder.exists())
         run.update(read_run(folder / "test.run"))
     return run
-
-
-def settings_of(data: Data, folder: Path, level: str, fold: int, changes: Sequence[str]) -> RetrievalSettings:
-    """The settings of a run."""
-    return load_settings(
-        RetrievalSettings,
-        ROOT / "configs" / "finetune" / "own_queries.yaml",
-        ["queries.made_from=[]", *queries_of(data, folder, fold), f"loss.level={level}", f"output={folder}", *changes],
-    )
 
 
 def queries_of(data: Data, folder: Path, fold: int) -> list[str]:
@@ -206,7 +251,7 @@ def queries_of(data: Data, folder: Path, fold: int) -> list[str]:
         given.write_text("".join(f"{query}\t{1 if query in tested else 2}\n" for query in names), encoding="utf-8")
         divided = ["folds.number=2", f"folds.fold={fold}", f"folds.file={given}", f"validation.split={data.validation}"]
     else:
-        divided = [f"folds.number={FOLDS}", f"folds.fold={fold}"]
+        divided = [f"folds.number={FOLDS}", f"folds.fold={fold}", "folds.file=null"]
     return [
         f"corpus.source={DATA / data.corpus}",
         f"corpus.max_passages={data.passages}",
