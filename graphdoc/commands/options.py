@@ -52,7 +52,7 @@ class ModelOptions:
     """Options of a model and where it runs."""
 
     model: str | None = None
-    """'mini' (default), a folder written by save_pretrained, or a hub id; of an index that is there, its own"""
+    """'mini' (default), folder or hub id of a graphdoc or sentence-transformers model; of an index its own"""
     device: Device = None
 
     @property
@@ -124,7 +124,7 @@ class MeasuredModels:
     """Which models are measured, in float32, whose numbers compare between machines."""
 
     model: tuple[str, ...] = ()
-    """'mini' (default), a folder written by save_pretrained, or a hub id; may be repeated"""
+    """'mini' (default), folder or hub id of a graphdoc or sentence-transformers model; may be repeated"""
     device: Device = None
     max_passages: MaxPassages = None
 

@@ -212,7 +212,7 @@ def _print(target: Terminal, whole: Overview) -> None:
             *([] if whole.groups else [NO_GROUPS]),
             f"near-duplicates: {copies} (cosine of {whole.settings['duplicates']}{before}, or nearly the same text)",
             *_repeated(whole),
-            f"farthest from all others: {far}",
+            *([f"farthest from all others: {far}"] if whole.neighbours.closeness.std() > 1e-6 else []),
         ]
     )
 

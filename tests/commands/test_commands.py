@@ -97,6 +97,10 @@ def test_overview(run: Command, examples: Path) -> None:
     assert "11 documents" in out and len(content("o.json")["documents"]) == len(rows("o.csv")) == 11
     run("encode", examples, "--output", "v", "--max-passages", "1000")
     run("overview", examples, "--vectors", "v", "--json", "again.json")
+    for name in ("one.txt", "other.txt"):
+        Path(name).write_text("The same text.", encoding="utf-8")
+    # Where all are as near, none is farthest.
+    assert "farthest" in out and "farthest" not in run("overview", "one.txt", "other.txt")
     assert content("again.json")["pairs"] == content("o.json")["pairs"]
 
 
