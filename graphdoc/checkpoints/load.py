@@ -113,8 +113,8 @@ def _read_config(folder: Path, name: str) -> dict[str, Any]:
     kind = values.get("model_type") if isinstance(values, dict) else None
     if kind != DocumentConfig.model_type or not isinstance(values.get("encoder_config"), dict):
         raise ModelError(
-            f"{name} is a {str(kind or 'nameless')[:60]!r} model, neither a graphdoc checkpoint nor an embedding model "
-            f"with a modules.json; train a model that starts from it: DocumentEncoder.from_backbone({name!r})"
+            f"{name} is a {str(kind or 'nameless')[:60]!r} model without encoder_config and modules.json, no graphdoc "
+            f"checkpoint or embedding model; train one that starts from it: DocumentEncoder.from_backbone({name!r})"
         )
     backbone = values.get("backbone")
     if isinstance(backbone, str) and is_path(backbone):
