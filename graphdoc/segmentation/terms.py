@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +21,8 @@ ENGLISH_STOP_WORDS = frozenset(Path(__file__).with_name("english_stop_words.txt"
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^\W_{_UNSPACED}]+(?:['\u2019][^\W_{_UNSPACED}]+)*")
 _CHARACTERS_PER_WORD = 2
-# Words that tell a language, and how many more stop words it has to have than the usual one.
-_READ, _LEAST, _TIMES = 200, 4, 1.5
+# Characters whose words tell a language, and how many more stop words it has to have than the usual one.
+_READ, _LEAST, _TIMES = 1_000, 4, 1.5
 
 # Snowball's names of the languages that documents are cut with, and those of the lists of stop words.
 _STEMMED = {
@@ -113,9 +112,17 @@ class TermMaker:
 
 def language_of(text: str, usual: str) -> str:
     """The language that most of a text's stop words are from; the usual one unless another has far more."""
-    words = {match[0].lower() for match in islice(_WORD.finditer(text), _READ) if len(match[0]) > 1}
+    words = _all_stop_words().intersection(text[:_READ].lower().split())
+    least = max(_LEAST, _TIMES * len(words & _stop_words(usual)))
+    if len(words) < least:
+        return usual
     count, likely = max((len(words & _stop_words(code)), code) for code in _LANGUAGES)
-    return likely if count >= max(_LEAST, _TIMES * len(words & _stop_words(usual))) else usual
+    return likely if count >= least else usual
+
+
+@lru_cache(maxsize=1)
+def _all_stop_words() -> frozenset[str]:
+    return frozenset(word for code in _LANGUAGES for word in _stop_words(code) if len(word) > 1)
 
 
 @lru_cache(maxsize=64)
