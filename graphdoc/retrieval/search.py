@@ -243,16 +243,12 @@ class Search:
 
     def found(self, levels: dict[str, WordsLevel], where: str | None, depth: Mapping[str, int]) -> dict[str, Ranking]:
         """The documents that rankings find by their levels; all of the searches are made at once."""
-        by = {"words": partial(self._store.by_words, self._query.text)}
-        if "vectors" in levels:
-            by["vectors"] = partial(self._store.by_vector, self._vector)
         condition = all_of(self._where, where)
+        by = {"words": partial(self._store.by_words, self._query.text, where=condition)}
+        if "vectors" in levels:
+            by["vectors"] = partial(self._store.by_vector, self._vector, where=condition)
         searches = {
-            name: [
-                by[name](column, depth[name], condition)
-                for one, column in RANKINGS[name].items()
-                if level in (one, "both")
-            ]
+            name: [by[name](column, depth[name]) for one, column in RANKINGS[name].items() if level in (one, "both")]
             for name, level in levels.items()
         }
         found = iter(self._store.find(*chain.from_iterable(searches.values())))
