@@ -53,12 +53,12 @@ PACKAGE = {
 }  # fmt: skip
 
 
-def hint(name: str, known: Iterable[str], others: Mapping[str, str]) -> str:
-    """What to use instead of a name that is unknown."""
+def hint(name: str, known: Iterable[str], others: Mapping[str, str], section: str = "") -> str:
+    """What to use instead of a name that is unknown; what is known begins with the name of its section."""
     if name in others:
         return f"use {others[name]}"
     nearest = difflib.get_close_matches(name, names := list(known), n=1)
-    return f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(names)}"
+    return f"did you mean {section}{nearest[0]}?" if nearest else f"there are {', '.join(names)}"
 
 
 def no_attribute(owner: str, name: str, others: Mapping[str, str]) -> AttributeError:

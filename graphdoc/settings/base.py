@@ -30,7 +30,7 @@ def first_mistake(kind: type[BaseModel], error: ValidationError) -> tuple[Key, s
     key, fields = _place(kind, first["loc"])
     if first["type"] in _UNKNOWN:
         key = (*key, str(first["loc"][len(key)]))
-        instead = hint(key[-1], fields, TRAINING | LOADING)
+        instead = hint(key[-1], fields, TRAINING | LOADING, "".join(f"{part}." for part in key[:-1]))
         return key, f"{one_line('.'.join(key), _LONGEST_VALUE)} is unknown; {instead}"
     # Of several types that would do, the one that the value has says best what is wrong with it.
     same = (one for one in errors if one["type"] == "value_error" and _place(kind, one["loc"])[0] == key)
