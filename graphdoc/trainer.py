@@ -169,7 +169,8 @@ class Trainer:
         }
         values = {} if settings is None else settings.given_values()
         given = {} if output is None else {"output": fspath(output)}
-        given |= task.values()
+        chosen = {name: part.given_values() for name, part in values.items() if isinstance(part, Settings)}
+        given |= task.values([*values, *(f"{name}.{key}" for name, part in chosen.items() for key in part)])
         given |= {f"{name}.{key}": value for name, part in sections.items() for key, value in part.items()}
         files = {**task.files(), "validation.pairs": measured.get("pairs")}
         given |= {key: _file(rows) for key, rows in files.items() if rows is not None}

@@ -221,6 +221,13 @@ def test_settings_may_extend_those_of_another_recipe(encoder: Encoders, tmp_path
     assert train(OwnSettings(corpus={"source": "a"}, output=str(tmp_path)), encoder=encoder()) == ViewRecipe.from_run
 
 
+def test_defaults_of_a_task_leave_settings_alone(encoder: Encoders, documents: Documents) -> None:
+    settings = SubDocumentSettings(corpus={"source": "a"}, split="one_passage")  # type: ignore[arg-type]
+    for task, given in ((SubDocuments(documents), settings), (SubDocuments(documents, "one_passage"), None)):
+        trainer = Trainer(encoder(), task, settings=given)
+        assert isinstance(trainer.settings, SubDocumentSettings) and trainer.settings.split == "one_passage"
+
+
 @pytest.mark.parametrize("stops", [False, True])
 def test_callbacks_are_those_of_transformers(
     encoder: Encoders, documents: Documents, tmp_path: Path, stops: bool

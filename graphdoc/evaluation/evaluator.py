@@ -44,7 +44,7 @@ class Evaluator(ABC):
     @property
     def greater_is_better(self) -> bool:
         """Whether a higher value of ``primary_metric`` is better."""
-        return not self.primary_metric.endswith("loss")
+        return not self.primary_metric.endswith(("loss", "error"))
 
     @abstractmethod
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
@@ -28,9 +28,10 @@ class Task:
 
     documents: Any
 
-    def values(self) -> dict[str, Any]:
-        """The settings of the recipe that describe the task, by name, such as ``labels.multi_label``."""
-        return self._fields_of("setting")
+    def values(self, named: Collection[str] = ()) -> dict[str, Any]:
+        """The settings that describe the task, such as ``labels.multi_label``; its defaults leave those named alone."""
+        usual = {each.metadata.get("setting"): each.default for each in fields(self)}
+        return {key: own for key, own in self._fields_of("setting").items() if key not in named or own != usual[key]}
 
     def files(self) -> dict[str, Any]:
         """Rows that the recipe reads from a file, or the path of one, by the name of its setting."""
@@ -95,11 +96,11 @@ class Groups(Task):
     star_size: int | None = None
     sections: int = _setting("sections.number", 1)
 
-    def values(self) -> dict[str, Any]:
+    def values(self, named: Collection[str] = ()) -> dict[str, Any]:
         """The values of :meth:`Task.values`, with those of pairs and stars."""
         by = {} if self.pairs is None else {"groups.by": "pairs"}
         stars = {} if self.star_size is None else {"groups.joining": "stars", "groups.star_size": self.star_size}
-        return {**super().values(), **by, **stars}
+        return {**super().values(named), **by, **stars}
 
 
 @dataclass(frozen=True)
@@ -118,10 +119,11 @@ class Queries(Task):
     made_from: Sequence[str] = ("titles", "headings")
     negatives_per_query: int = _setting("negatives.per_query", 0)
 
-    def values(self) -> dict[str, Any]:
+    def values(self, named: Collection[str] = ()) -> dict[str, Any]:
         """See :meth:`Task.values`."""
-        made_from = {"queries.made_from": list(self.made_from)} if self.queries is None else {}
-        return {**super().values(), **made_from}
+        key, is_default = "queries.made_from", self.made_from == type(self).made_from
+        made_from = {} if self.queries is not None or (key in named and is_default) else {key: list(self.made_from)}
+        return {**super().values(named), **made_from}
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ class PairViews(Task):
     pairs: PairSource = field(default=(), metadata={"file": "pairs.file"})
     views: Mapping[str, Any] = field(default_factory=dict)
 
-    def values(self) -> dict[str, Any]:
+    def values(self, named: Collection[str] = ()) -> dict[str, Any]:
         """See :meth:`Task.values`."""
         return {f"views.{name}": value for name, value in self.views.items()}
 
