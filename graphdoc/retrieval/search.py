@@ -220,8 +220,8 @@ class Search:
     def fused(self, rankings: Mapping[str, Ranking], top_k: int | None = None) -> list[Fused]:
         """The documents of rankings, fused as the settings say, best first."""
         fusion = self._settings.fused_by or "score"
-        weight = 0.5 if self._settings.weight is None else self._settings.weight
-        weights = None if fusion == "reciprocal_rank" else {"words": weight, "vectors": 1 - weight}
+        weight = 0.5 if self._settings.weight is None and fusion != "reciprocal_rank" else self._settings.weight
+        weights = None if weight is None else {"words": weight, "vectors": 1 - weight}
         scores = {name: ranking.scores for name, ranking in rankings.items()}
         # A document that does not match at all has none of the words.
         floors = {"words": 0.0} if "words" in rankings and rankings["words"].is_complete else {}
@@ -229,12 +229,12 @@ class Search:
 
     def rankings(self, where: str | None = None, times: int = 1) -> dict[str, Ranking]:
         """The documents that each ranking finds in so many times the rows, where a further condition holds."""
-        levels = {name: self._levels[name] for name in self._settings.rankings}
-        is_compared = self._query.document and levels.get("vectors") == "passage" and levels.pop("vectors")
+        is_compared = self._query.document is not None and self._levels["vectors"] == "passage"
+        levels = {name: self._levels[name] for name in self._settings.rankings if name == "words" or not is_compared}
         if "words" in levels and self._by_terms:
             levels["words"] = "document"
         rankings = self.found(levels, where, {name: times * self._depth[name] for name in levels})
-        if is_compared:
+        if is_compared and "vectors" in self._settings.rankings:
             also = list(rankings["words"].scores) if rankings else []
             rankings["vectors"] = self._compared(where, also, times)
         if "words" in rankings and self._by_terms:

@@ -236,6 +236,9 @@ def test_words_and_vectors_count_alike_and_the_best_passage_most(read_index: Doc
     usual = [(hit.id, hit.score) for hit in read_index.search("the tide of the sea")]
     assert usual == [(hit.id, hit.score) for hit in read_index.search("the tide of the sea", weight=0.5)]
     assert usual != [(hit.id, hit.score) for hit in read_index.search("the tide of the sea", weight=0.9)]
+    for weight, each in ((None, 1.0), (0.75, 0.75)):
+        hit = read_index.search("the tide of the sea", weight=weight, fusion="reciprocal_rank").hits[0]
+        assert hit.parts["words"].share == pytest.approx(each / (60 + hit.parts["words"].rank))
     rows = RankedRows(("a", "a", "a", "b"), np.array([3.0, 2.0, 1.0, 2.5]), True, (0, 1, 2, 0), (3, 3, 3, 1))
     scores = Ranking.from_rows(rows).scores
     assert scores == pytest.approx({"a": (3 + 0.25 * 2 + 0.1) / 1.35, "b": 2.5})
