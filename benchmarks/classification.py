@@ -146,7 +146,8 @@ class Bench:
         if not path.is_file():
             if not (settings.folder / "results.json").is_file() or not (settings.folder / "model").is_dir():
                 resume = (settings.folder / "config.yaml").is_file()
-                train(settings, resume=resume, show_progress_bar=False, loss=ClassificationLoss(label_smoothing=0.1))
+                loss = ClassificationLoss(label_smoothing=0.1 if row in (GRAPH, PRETRAINED) else 0.0)
+                train(settings, resume=resume, show_progress_bar=False, loss=loss)
             write_text(path, json.dumps(self.measured(settings.folder / "model")))
         return dict(json.loads(path.read_text()))
 
