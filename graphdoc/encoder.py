@@ -158,7 +158,8 @@ class DocumentEncoder(VectorPipeline):
         >>> encoder.fit(texts, lexical=True).lexical_size, encoder.encode("Rice rises.").shape
         (3, (387,))
         """
-        return fit(self, documents, **options)
+        found, self.source = fit(self, documents, **options), None
+        return found
 
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write the encoder as one folder that :meth:`from_pretrained` reads (safetensors, atomic)."""

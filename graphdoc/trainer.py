@@ -84,6 +84,7 @@ def train(
         finally:
             if encoder is not None:
                 finish_tuning(encoder.model)
+                encoder.source = None
 
 
 class Trainer:

@@ -176,10 +176,11 @@ def test_saving_and_loading_changes_no_bit(fitted: DocumentEncoder, documents: D
     assert "| lexical |" in (tmp_path / "README.md").read_text(encoding="utf-8")
     without = load(tmp_path, lexical=None)
     assert without.hidden_size == 24 and "lexical" not in without.describe()
-    # Another fit is another model.
-    encoded, before = again.encode_levels(documents[0]), origin_of(again, {})
+    # Another fit is another model, which the folder does not hold.
+    encoded, before, source = again.encode_levels(documents[0]), origin_of(again, {}), again.source
     again.fit(documents[:5], lexical={"least_documents": 1})
     after = origin_of(again, {})
+    assert source == str(tmp_path) and again.source is None
     assert before["weights"] != after["weights"] and before["model"] != after["model"]
     with pytest.raises(ModelError, match="encode it again"):
         again.compare(encoded, documents[1])

@@ -21,11 +21,13 @@ from ..prediction import stream_predictions
 from ..prediction.predicting import classes_of, given_labels, probabilities_of, threshold_of
 from ..runtime.arrays import Vectors
 from ..runtime.processes import Processes
+from ..runtime.text import require_one_of
 from ..segmentation.spans import Coverage
 from .evaluator import Evaluator, measured_once
 from .labels import LabelledDocuments, ReadyDocument, first_three_names, ordered_classes, plain_document
 
 BINS = 15
+METRICS = ("accuracy", "macro_f1", "micro_f1", "calibration_error", "loss")
 
 Labels = Sequence[tuple[str, ...]]
 
@@ -204,6 +206,7 @@ class ClassificationEvaluator(Evaluator):
         dtype: Precision | None = None,
         primary_metric: str = "accuracy",
     ) -> None:
+        require_one_of("primary_metric", primary_metric, METRICS)
         self.labelled = LabelledDocuments.from_documents(documents, multi_label=multi_label, separator=separator)
         self.multi_label, self.threshold = multi_label, threshold
         self.dtype, self.primary_metric = dtype, primary_metric

@@ -22,6 +22,7 @@ from ..errors import EvaluationError
 from ..inference.precision import Precision
 from ..runtime.arrays import Floats, Vectors
 from ..runtime.processes import Processes
+from ..runtime.text import require_one_of
 from ..segmentation.spans import Coverage
 from ..similarity.kinds import similarity_of
 from .evaluator import Evaluator, measured_once
@@ -33,6 +34,7 @@ NEIGHBOURS = 10
 # Inverse regularizations that a linear probe tries.
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)
 MOST_STEPS = 500
+METRICS = ("nmi", "nmi_std", "purity", "purity_std", "probe_accuracy", "probe_macro_f1")
 
 
 class ProbeScores(NamedTuple):
@@ -83,11 +85,8 @@ class ClusteringScores:
 
     def metrics(self) -> dict[str, float]:
         """Means, and standard deviations of the sample, as one flat table, as trackers take it."""
-        (nmi, nmi_std), (pure, pure_std) = _spread(self.nmi), _spread(self.purity)
-        result = {"nmi": nmi, "nmi_std": nmi_std, "purity": pure, "purity_std": pure_std}
-        if self.probe is not None:
-            result |= {"probe_accuracy": self.probe.accuracy, "probe_macro_f1": self.probe.macro_f1}
-        return result
+        probed = () if self.probe is None else (self.probe.accuracy, self.probe.macro_f1)
+        return dict(zip(METRICS, (*_spread(self.nmi), *_spread(self.purity), *probed), strict=False))
 
 
 def _spread(values: Sequence[float]) -> tuple[float, float]:
@@ -267,6 +266,7 @@ class ClusteringEvaluator(Evaluator):
         dtype: Precision | None = None,
         primary_metric: str = "nmi",
     ) -> None:
+        require_one_of("primary_metric", primary_metric, METRICS if probe else METRICS[:4])
         parts = {"train": LabelledDocuments.from_documents(train), "test": LabelledDocuments.from_documents(test)}
         self.left_out = {name: part.left_out for name, part in parts.items()}
         self.train_labels, self.test_labels = (part.single_labels for part in parts.values())

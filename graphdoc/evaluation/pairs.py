@@ -21,13 +21,14 @@ from ..modeling.lexical import PassageTerms
 from ..runtime.arrays import Floats, Rows
 from ..runtime.processes import Processes, gathered, interleaved, share_of
 from ..runtime.progress import progress_bar
+from ..runtime.text import require_one_of
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.evidence import Evidence, Reference
 from ..similarity.kinds import DocumentFeatures, maxsim_of_pairs, row_cosines, similarity_of
 from .baselines import TfidfVectors
 from .evaluator import Evaluator, measured_once
 from .labels import ReadyDocument, plain_document
-from .pair_scores import Criterion, PairScores, best_threshold, score_pairs, standard_scores
+from .pair_scores import METRICS, Criterion, PairScores, best_threshold, score_pairs, standard_scores
 from .resampling import RESAMPLES
 
 KindOfDocument = TypeVar("KindOfDocument", bound=ReadyDocument)
@@ -101,6 +102,7 @@ class PairEvaluator(Evaluator):
         dtype: Precision | None = None,
         primary_metric: str = "pair_auc",
     ) -> None:
+        require_one_of("primary_metric", primary_metric, [f"pair_{name}" for name in METRICS])
         self.by, self.resamples, self.seed = by, resamples, seed
         self.dtype, self.primary_metric = dtype, primary_metric
         self._lengths = tuple(lengths)

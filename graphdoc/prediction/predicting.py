@@ -174,10 +174,8 @@ def word_contributions(
         return np.zeros((len(segmented.passages), len(places))), [None for _ in places]
     terms, shares = reader.unit_shares(reader.counts(segmented.texts))
     weights = as_numpy(head.words.weight.detach())[terms][:, list(places)].astype(np.float64)
-    words, added = (
-        reader.surface_forms(segmented.texts, terms),
-        np.asarray(shares.sum(axis=0)).ravel()[:, None] * weights,
-    )
+    words = reader.surface_forms(segmented.texts, terms)
+    added = np.asarray(shares.sum(axis=0)).ravel()[:, None] * weights
     parts = [
         tuple(WordPart(words[row], float(column[row])) for row in np.argsort(-column, kind="stable").tolist())
         for column in added.T

@@ -225,11 +225,9 @@ class Evidence(Cosine):
         weights = word_weights(counts, np.array([reference.idf.get(term, 0.0) for term in terms]))
         known, texts = np.array(list(map(self._knows_words, totals))), [frozenset(own.items()) for own in totals]
         numbers = np.array(list(map({text: place for place, text in enumerate(texts)}.get, texts)))
-        pairs = (
-            np.logical_and.outer(known[: len(a)], known[len(a) :]),
-            np.equal.outer(numbers[: len(a)], numbers[len(a) :]),
-        )
-        return reference.calibration.scores((units[0], units[1]), (weights[: len(a)], weights[len(a) :]), *pairs)
+        both = np.logical_and.outer(known[: len(a)], known[len(a) :])
+        same = np.equal.outer(numbers[: len(a)], numbers[len(a) :])
+        return reference.calibration.scores((units[0], units[1]), (weights[: len(a)], weights[len(a) :]), both, same)
 
     def lengths(self, documents: Sequence[EncodedDocument]) -> Floats:
         """Logarithms of numbers of terms, ``(documents,)``; nan where most of these are unknown."""

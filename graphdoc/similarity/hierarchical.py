@@ -44,10 +44,8 @@ class SentenceSet:
     documents: Rows
 
     def __post_init__(self) -> None:
-        for name, places, end in (
-            ("paragraphs", self.paragraphs, len(self.vectors)),
-            ("documents", self.documents, len(self.paragraphs) - 1),
-        ):
+        ends = {"paragraphs": len(self.vectors), "documents": len(self.paragraphs) - 1}
+        for (name, end), places in zip(ends.items(), (self.paragraphs, self.documents), strict=True):
             if len(places) < 2 or places[0] != 0 or places[-1] != end or (np.diff(places) < 1).any():
                 raise ValueError(f"{name} must rise from 0 to {end}, a row at least each, not {places.tolist()[:5]}")
 

@@ -33,7 +33,7 @@ from graphdoc.evaluation import (
     score_run,
 )
 from graphdoc.evaluation.baselines import lexical_predictions
-from graphdoc.evaluation.clustering import cluster, linear_probe
+from graphdoc.evaluation.clustering import ClusteringEvaluator, cluster, linear_probe
 from graphdoc.evaluation.judgements import Judgements, read_judgements, read_queries
 from graphdoc.evaluation.labels import LabelledDocuments, class_names, held_out_rows, ordered_classes
 from graphdoc.evaluation.measures import Measure
@@ -170,6 +170,9 @@ QRELS = {f"q{number}": {"a": 1} for number in range(10)}
         ("'d0'", lambda: documents_of_pairs([*labelled(*"ab"), *labelled("a")], Pairs.from_sequence(pairs_of(RICE)))),
         *((str(wrong), partial(Measure.parse, wrong)) for wrong in ("ndcg@0", "ndcg@1.5", "f1", "recall", None)),
         ("ndgc", lambda: RankingEvaluator([], {}, {}, primary_metric="ndgc@10")),
+        ("acuracy", lambda: ClassificationEvaluator(labelled(*"ab"), primary_metric="acuracy")),
+        ("'auc'", lambda: PairEvaluator(labelled(*"abc"), pairs_of(RICE, SEA), primary_metric="auc")),
+        ("probe_accuracy", lambda: ClusteringEvaluator(*[labelled(*"abab")] * 2, primary_metric="probe_accuracy")),
         ("measures", lambda: score_run({}, {"q1": {"a": 1}}, [])),
         ("candidates", lambda: score_run({}, {"q1": {"a": 1}}, ["mpr"])),
         ("0 of 1 ", lambda: score_run({"q1": {"a": 1.0}}, {"q1": {"a": 0, "b": -1}})),

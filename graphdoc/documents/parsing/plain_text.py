@@ -329,10 +329,8 @@ def _joiner(text: str) -> Callable[[str], str]:
         pieces: list[str] = []
         position = 0
         for found in _HYPHEN.finditer(part):
-            before, after = (
-                _WORD.search(part[max(0, found.start() - 60) : found.start()][::-1]),
-                _WORD.match(part, found.end()),
-            )
+            before = _WORD.search(part[max(0, found.start() - 60) : found.start()][::-1])
+            after = _WORD.match(part, found.end())
             if before is None or after is None:
                 continue
             first, second = before[0][::-1], after[0]
