@@ -124,7 +124,7 @@ def fuse(
     chosen = dict(islice(totals.items(), top_k))
     parts: dict[str, dict[str, Part]] = {id: {} for id in chosen}
     for name, shared in shares.items():
-        ranks = shared_places({id: rankings[name][id] for id in shared})
+        ranks = shared_places({id: rankings[name][id] for id in islice(shared, top_k if len(shares) == 1 else None)})
         for id in parts.keys() & shared.keys():
             parts[id][name] = Part(ranks[id], rankings[name][id], shared[id])
     return [Fused(id, score, parts[id]) for id, score in chosen.items()]
