@@ -246,13 +246,13 @@ def bare_words(place: Path, count: int) -> dict[str, float]:
     import bm25s
 
     found, index = list(islice(texts(), count)), bm25s.BM25()
-    _, seconds = measured(lambda: index.index(bm25s.tokenize(found, stopwords="en", show_progress_bar=False)))
+    _, seconds = measured(lambda: index.index(bm25s.tokenize(found, stopwords="en", show_progress=False)))
     draw = np.random.default_rng(1)
     queries = [" ".join(draw.permutation(text.split())[:6]) for text in islice(texts(), 0, 60_000, 1_200)]
     took = []
     for query in queries[: QUERIES + 5]:
-        tokens = bm25s.tokenize([query], stopwords="en", show_progress_bar=False)
-        took.append(measured(partial(index.retrieve, tokens, k=min(count, 1_000), show_progress_bar=False))[1])
+        tokens = bm25s.tokenize([query], stopwords="en", show_progress=False)
+        took.append(measured(partial(index.retrieve, tokens, k=min(count, 1_000), show_progress=False))[1])
     return {"build": seconds, "query": 1e3 * float(np.median(took[5:])), "memory": memory()}
 
 
