@@ -6,8 +6,9 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lxml import etree
@@ -44,13 +45,11 @@ _PERMALINK_WORDS = frozenset(
 def _mark(root: _Element) -> None:
     """Rename what is not shown, is navigation or a popup, and the signs beside headings, to be left out."""
     # The innermost heading around every element, and the text of every heading.
-    around: dict[_Element, _Element | None] = {}
+    around: dict[_Element | None, _Element | None] = {}
     texts: dict[_Element, str] = {}
     for element in root.iter("*"):
-        parent = element.getparent()
-        heading = around.get(parent) if parent is not None else None
-        found = _mark_of(element, heading, texts)
-        if found:
+        heading = around.get(element.getparent())
+        if found := _mark_of(element, heading, texts):
             element.tag = found
         around[element] = element if local_name(element) in HEADINGS else heading
 
@@ -85,12 +84,12 @@ def _text_of(heading: _Element, texts: dict[_Element, str]) -> str:
 
 
 def _is_hidden(element: _Element, name: str, role: str) -> bool:
-    if "hidden" in element.attrib:
+    if (hidden := element.get("hidden")) is not None:
         # Tabs that are not open, and text that the browser's search finds, are content all the same.
-        return role != "tabpanel" and element.get("hidden", "").strip().lower() != "until-found"
+        return role != "tabpanel" and hidden.strip().lower() != "until-found"
     if name == "dialog":
         return "open" not in element.attrib
-    if _NOT_SHOWN.search(element.get("style", "")):
+    if (style := element.get("style")) and _NOT_SHOWN.search(style):
         return True
     if name in _INLINE and element.get("aria-hidden", "").strip().lower() == "true":
         return True
@@ -168,45 +167,48 @@ def _show_swallowed(roots: Sequence[_Element]) -> None:
     A ``<nav>`` that is never closed takes in the article, and scripts uncover articles that are hidden or in a dialog.
     Of what keeps its place while it is hidden as much as the rest is enough, and of what a button opens any text.
     """
-    whole = sum(_length(root, HTML.dropped) for root in roots)
-    opened = {part.get("aria-controls") for root in roots for part in root.iter("{*}button", "button", "{*}a", "a")}
-    waiting = [(root, 0) for root in roots]
-    while waiting:
-        element, depth = waiting.pop()
-        if local_name(element) in ("nav", "hidden", "dialog"):
-            is_opened = element.tag == "hidden" and element.get("id", "") in opened
-            is_opened = is_opened and next(element.iter("input", "{*}input"), None) is None
-            times = 0 if is_opened else 1 if "visibility" in element.get("style", "") else _SMALL_MAIN
-            if _length(element, _NO_TEXT | {"a"}) <= max(_LEAST_SWALLOWED, times * whole):
-                continue
-            element.tag = "div"
-            depth += 1
-        # Each is measured with all inside it.
-        if depth < _SMALL_MAIN:
-            waiting.extend((child, depth) for child in element.iterchildren("*"))
+    opened = {part.get("aria-controls") for root in roots for part in root.iter("{*}button", "{*}a")}
+    kinds = ("{*}nav", "{*}hidden", "{*}dialog")
+    found: list[_Element] = []
+    whole = -1
+    for walk in (etree.iterwalk(root, ("start",), kinds) for root in roots):
+        for _, element in walk:
+            length = 0 if len([*element.iterancestors(*kinds)]) >= _SMALL_MAIN else _length(element, _NO_TEXT | {"a"})
+            if length > _LEAST_SWALLOWED:
+                is_opened = element.tag == "hidden" and element.get("id", "") in opened
+                is_opened = is_opened and next(element.iter("{*}input"), None) is None
+                times = 0 if is_opened else 1 if "visibility" in element.get("style", "") else _SMALL_MAIN
+                whole = sum(_length(root, HTML.dropped) for root in roots) if whole < 0 else whole
+                if length > times * whole:
+                    found.append(element)
+                    continue
+            walk.skip_subtree()
+    for element in found:
+        element.tag = "div"
 
 
-def _content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[list[_Element], Counter[str]]:
-    """The elements that hold the content of a page.
+def _content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[list[_Element], Counter[str], int]:
+    """The elements that hold the content of a page, those that are left out by name, and the characters of these.
 
     These are its ``<main>`` elements (or those with this role) unless they hold less than a tenth of the text, or less
     than a third where the ``<h1>``, or without one the first ``<h2>``, stands outside of them; or else its only
     ``<article>`` if that holds at least half of it; without either the whole page.
     """
     whole = sum(_length(root, dropped) for root in roots)
+    shown_or_not = sum(_length(root, _NO_TEXT - {"noscript"}) for root in roots)
     found = _outermost(roots, "main", dropped)
     apart = _is_titled_outside(roots, found, dropped)
-    if (3 if apart else _SMALL_MAIN) * sum(_length(element, dropped) for element in found) < whole:
-        found = []
-    swallowed = _outermost(roots, "main", dropped - _NAVIGATION)
-    if sum(_length(element, dropped) for element in swallowed) > _SMALL_MAIN * whole:
-        # Navigation that is never closed has swallowed the page.
-        found = swallowed
+    if (3 if apart else _SMALL_MAIN) * sum(found.values()) < whole:
+        found = {}
+    if shown_or_not > _SMALL_MAIN * whole:
+        # Navigation that is never closed may have swallowed the page.
+        inside = {part: _length(part, dropped) for part in _outermost(roots, "main", dropped - _NAVIGATION)}
+        found = inside if sum(inside.values()) > _SMALL_MAIN * whole else found
     if not found:
         title = _page_title(next(iter(roots), None))
         found = _story_among(_outermost(roots, "article", dropped), dropped, whole, title)
     if not found:
-        return list(roots), Counter()
+        return list(roots), Counter(), shown_or_not - whole
     outside: Counter[str] = Counter()
     inner, around = set(found), _ancestors(found)
     waiting = list(roots)
@@ -216,10 +218,10 @@ def _content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[lis
             waiting.extend(element.iterchildren("*"))
         elif element not in inner and (local_name(element) in dropped or _length(element, dropped)):
             outside[local_name(element)] += 1
-    return found, outside
+    return list(found), outside, shown_or_not - sum(found.values())
 
 
-def _story_among(articles: Sequence[_Element], dropped: frozenset[str], whole: int, title: str) -> list[_Element]:
+def _story_among(articles: dict[_Element, int], dropped: frozenset[str], whole: int, title: str) -> dict[_Element, int]:
     """The one article that is no link to another and holds at least half of a page, or that the page is called after.
 
     Below an article others may follow, each with its own ``<h1>``.
@@ -228,19 +230,19 @@ def _story_among(articles: Sequence[_Element], dropped: frozenset[str], whole: i
         headings = [[joined_lines(shown(found)) for found in one.iter("h1", "{*}h1")] for one in articles]
         called = [any(3 * len(found) >= len(title) and found in title for found in own) for own in headings]
         if title and all(headings) and sum(called) == 1:
-            return [articles[called.index(True)]]
+            return dict([list(articles.items())[called.index(True)]])
         links = dropped | {"a"}
-        articles = [one for one in articles if 2 * _length(one, links) >= _length(one, dropped)]
-    return list(articles) if len(articles) == 1 and 2 * _length(articles[0], dropped) >= whole else []
+        articles = {one: length for one, length in articles.items() if 2 * _length(one, links) >= length}
+    return articles if len(articles) == 1 and 2 * sum(articles.values()) >= whole else {}
 
 
-def _is_titled_outside(roots: Sequence[_Element], content: Sequence[_Element], dropped: frozenset[str]) -> bool:
+def _is_titled_outside(roots: Sequence[_Element], content: Iterable[_Element], dropped: frozenset[str]) -> bool:
     """Whether the ``<h1>`` of a page, or without one its first ``<h2>``, stands outside of its content."""
-    titles = {part for root in roots for part in root.iter("{*}h1", "h1")} or set(_outermost(roots, "h2", dropped)[:1])
+    titles = {part for root in roots for part in root.iter("{*}h1")} or {*[*_outermost(roots, "h2", dropped)][:1]}
     return bool(titles) and titles.isdisjoint(part for element in content for part in element.iter("*"))
 
 
-def _ancestors(elements: Sequence[_Element]) -> set[_Element]:
+def _ancestors(elements: Iterable[_Element]) -> set[_Element]:
     found: set[_Element] = set()
     for element in elements:
         for ancestor in element.iterancestors():
@@ -250,30 +252,32 @@ def _ancestors(elements: Sequence[_Element]) -> set[_Element]:
     return found
 
 
-def _outermost(roots: Sequence[_Element], name: str, dropped: frozenset[str]) -> list[_Element]:
-    found = []
-    waiting = list(reversed(roots))
-    while waiting:
-        element = waiting.pop()
-        if local_name(element) in dropped:
-            continue
-        if local_name(element) != name and element.get("role", "").strip().lower() != name:
-            waiting.extend(element.iterchildren("*", reversed=True))
-        elif _length(element, dropped):
-            found.append(element)
+def _outermost(roots: Sequence[_Element], name: str, dropped: frozenset[str]) -> dict[_Element, int]:
+    found: dict[_Element, int] = {}
+    for root in roots:
+        called = {part for part in root.iter("*") if part.get("role", "").strip().lower() == name}
+        walk = etree.iterwalk(root, ("start",), (*_tags(dropped), f"{{*}}{name}", *{part.tag for part in called}))
+        for _, element in walk:
+            if local_name(element) in dropped:
+                walk.skip_subtree()
+            elif local_name(element) == name or element in called:
+                walk.skip_subtree()
+                if length := _length(element, dropped):
+                    found[element] = length
     return found
 
 
+@lru_cache(16)
+def _tags(dropped: frozenset[str]) -> tuple[str, ...]:
+    return tuple(f"{{*}}{name}" for name in dropped)
+
+
 def _length(root: _Element, dropped: frozenset[str]) -> int:
-    length = 0
-    waiting = [root]
-    while waiting:
-        element = waiting.pop()
-        if element is not root and (tail := element.tail):
-            length += len("".join(tail.split()))
-        if local_name(element) not in dropped:
-            length += len("".join(text.split())) if (text := element.text) else 0
-            waiting.extend(element.iterchildren("*"))
+    length = len("".join("".join(map(str, root.itertext("*"))).split()))
+    walk = etree.iterwalk(root, ("start",), _tags(dropped))
+    for _, element in walk:
+        length -= len("".join("".join(map(str, element.itertext("*"))).split()))
+        walk.skip_subtree()
     return length
 
 
@@ -400,11 +404,8 @@ def _read(
     if not whole:
         _show_swallowed(roots)
         mark_furniture(PageElements(roots, HTML.dropped), _page_title(root), is_post=_is_post(roots))
-        content, outside = _content_of(roots, HTML.dropped)
-        furniture = sum(_length(root, _NO_TEXT - {"noscript"}) for root in roots)
-        furniture -= sum(_length(element, HTML.dropped) for element in content)
+        roots, outside, furniture = _content_of(roots, HTML.dropped)
         reader.dropped += outside
-        roots = content
     for part in roots:
         reader.read(part)
     return reader.dropped, furniture
@@ -427,10 +428,9 @@ def _is_post(roots: Sequence[_Element]) -> bool:
 def _page_title(root: _Element | None) -> str:
     if root is None:
         return ""
-    for element in root.iter():
-        if isinstance(element.tag, str) and local_name(element) == "title":
-            parent = element.getparent()
-            if parent is not None and local_name(parent) == "head":
-                title = joined_lines("".join(map(str, element.itertext()))).strip(_AROUND_TITLES)
-                return _TOP.sub(r"\1", title)
+    for element in root.iter("{*}title"):
+        parent = element.getparent()
+        if parent is not None and local_name(parent) == "head":
+            title = joined_lines("".join(map(str, element.itertext()))).strip(_AROUND_TITLES)
+            return _TOP.sub(r"\1", title)
     return ""

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lxml import etree
+
 from .elements import local_name, names
 from .outline import joined_lines
 
@@ -62,7 +64,7 @@ class Measures:
 
 
 def _count(text: str | None) -> int:
-    return len(NO_LETTER.sub("", text)) if text else 0
+    return len(NO_LETTER.sub("", text)) if text and not text.isspace() else 0
 
 
 class PageElements:
@@ -87,18 +89,17 @@ class PageElements:
 
     def _measure(self, root: _Element) -> None:
         """Measure all elements in one pass, so that pages of any size and depth take linear time."""
-        waiting: list[tuple[_Element, bool]] = [(root, False)]
         link, local, heading = 0, 0, 0
-        while waiting:
-            element, ended = waiting.pop()
+        # The tag "*" would give entities, too.
+        walk = etree.iterwalk(root, ("start", "end"), "{*}*")
+        for event, element in walk:
             name = local_name(element)
-            measure = self.measures.setdefault(element, Measures())
-            if ended:
-                is_link = name == "a" or name in _CONTROLS
-                link -= is_link
+            if event == "end":
+                measure = self.measures[element]
+                link -= name == "a" or name in _CONTROLS
                 local -= name == "a" and element.get("href", "").startswith("#")
-                heading -= name in HEADINGS
                 if name in HEADINGS:
+                    heading -= 1
                     measure.headings += 1
                     measure.titled = measure.characters - measure.linked
                     measure.first |= name == "h1"
@@ -119,9 +120,9 @@ class PageElements:
                     above.first |= measure.first
                 continue
             self.order.append(element)
-            measure.position, measure.prose = self.characters, self.prose
-            waiting.append((element, True))
+            measure = self.measures[element] = Measures(position=self.characters, prose=self.prose)
             if name in self.dropped:
+                walk.skip_subtree()
                 continue
             if name in HEADINGS:
                 if self.first_heading is None:
@@ -138,7 +139,6 @@ class PageElements:
             measure.linked += own if link else 0
             measure.local += own if local else 0
             measure.links += name == "a"
-            waiting.extend((child, False) for child in element.iterchildren("*", reversed=True))
 
 
 def shown(element: _Element) -> str:

@@ -133,8 +133,8 @@ def mark_furniture(page: PageElements, title: str, *, is_post: bool = False) -> 
 
 def is_note(element: _Element) -> bool:
     """Whether an element is a footnote of a book or an endnote, wherever it stands."""
-    kinds = f"{element.get('epub:type', '')} {element.get(_EPUB_TYPE, '')} {element.get('role', '')}".lower().split()
-    return not _NOTE.isdisjoint(kinds)
+    kinds = [kind for name in ("epub:type", _EPUB_TYPE, "role") if (kind := element.get(name))]
+    return bool(kinds) and not _NOTE.isdisjoint(" ".join(kinds).lower().split())
 
 
 def _kind_of(page: PageElements, element: _Element, name: str, in_content: bool, title: str) -> str:
@@ -237,9 +237,9 @@ def _is_of_readers(page: PageElements, element: _Element, measure: Measures) -> 
     A commentary on a law and an article about comments are called the same, but have no form for a reply and neither
     replies nor times.
     """
-    names = f"{element.get('class', '')} {element.get('id', '')}"[:_LONGEST_NAME]
-    if local_name(element) not in _BLOCKS or measure.first or measure.prose < _LEAST_PROSE:
+    if measure.prose < _LEAST_PROSE or measure.first or local_name(element) not in _BLOCKS:
         return False
+    names = f"{element.get('class', '')} {element.get('id', '')}"[:_LONGEST_NAME]
     if not _READERS.search(names) or page.searches <= 0:
         return False
     for name in names.split():
