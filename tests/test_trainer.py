@@ -238,6 +238,7 @@ def test_callbacks_are_those_of_transformers(
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             told.append(state.global_step)
             control.should_training_stop = stops and state.global_step == 2
+            control.should_save = stops and state.global_step == 1
 
         def on_save(self, args: Any, *_: Any, model: Any, **__: Any) -> None:
             told.append(len(list(Path(args.output_dir).glob("checkpoint-*"))))
@@ -256,7 +257,7 @@ def test_callbacks_are_those_of_transformers(
     options: Any = {**FEW, "save_steps": 2, "max_steps": 9, "learning_rate": 1e-20, "callbacks": callbacks}
     options["evaluator"] = None if stops else ClassificationEvaluator(documents)
     assert (Trainer(encoder(), Classes(documents), output=tmp_path, **options).train() / "model.safetensors").is_file()
-    expected = ["begins", 1, 2, 1, "end"], ["begins", 1, 2, 1, 3, 1.0, "begins", 4, 2, "end"]
+    expected = ["begins", 1, 1, 2, 2, "end"], ["begins", 1, 2, 1, 3, 1.0, "begins", 4, 2, "end"]
     assert told == expected[not stops]
 
 

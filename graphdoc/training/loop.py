@@ -299,11 +299,11 @@ class TrainingLoop:
         return self.state.global_step >= self.state.max_steps or self._control.should_training_stop
 
     def _call(self, event: str, **values: Any) -> None:
-        """Call a method of all callbacks; where one of the first process asks to stop, all processes do."""
+        """Call a method of all callbacks; all processes stop or save where one of the first asks for it."""
         for callback in self._callbacks:
             getattr(callback, event)(self._arguments, self.state, self._control, model=self.model, **values)
         if self._callbacks and event in ("on_step_end", "on_epoch_end", "on_evaluate"):
-            self._control.should_training_stop = self.processes.from_first(lambda: self._control.should_training_stop)
+            self._control = self.processes.from_first(lambda: self._control)
 
     def _compute_gradient(self, batch: TrainingBatch) -> None:
         """Leave the gradient of a batch on the weights, mean over all processes."""
@@ -340,17 +340,19 @@ class TrainingLoop:
 
     def _finish_step(self, numbers: Mapping[str, Any]) -> None:
         """Log, measure and save, each where it is due."""
+        self._control.should_save = self._control.should_evaluate = self._control.should_log = False
         self._call("on_step_end")
-        step, is_last = self.state.global_step, self._is_last
-        saves = step % self._save_steps == 0 or is_last or self._is_stopping
+        step, control = self.state.global_step, self._control
+        is_due = step % self._save_steps == 0 or self._is_last or control.should_save or control.should_evaluate
+        saves = is_due or self._is_stopping
         # What has been added up since the last entry is not part of a checkpoint: an entry before each makes resumed
         # runs log the same numbers.
-        if saves or step % self.settings.logging_steps == 0:
+        if saves or control.should_log or step % self.settings.logging_steps == 0:
             means = self._means.take(self.processes)
             numbers = {name: float(value) for name, value in numbers.items()}
             self._write({"loss": means.pop("loss"), **numbers, **means})
         evaluation = self._recipe.evaluation
-        if evaluation is not None and (step % self._save_steps == 0 or is_last):
+        if evaluation is not None and is_due:
             measured = self._write(self.measure(evaluation))
             self._call("on_evaluate", metrics=dict(measured))
             if evaluation.chooses:
