@@ -349,8 +349,7 @@ class TrainingLoop:
         # runs log the same numbers.
         if saves or control.should_log or step % self.settings.logging_steps == 0:
             means = self._means.take(self.processes)
-            numbers = {name: float(value) for name, value in numbers.items()}
-            self._write({"loss": means.pop("loss"), **numbers, **means})
+            self._write({"loss": means.pop("loss"), **{name: float(one) for name, one in numbers.items()}, **means})
         evaluation = self._recipe.evaluation
         if evaluation is not None and is_due:
             measured = self._write(self.measure(evaluation))
