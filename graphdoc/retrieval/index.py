@@ -375,8 +375,8 @@ class DocumentIndex:
 
     def ranked(self, query: Query, top_k: int = 10, **settings: Unpack[SearchOptions]) -> Scores:
         """Scores by document as :meth:`search` gives them, best first."""
-        levels = self._search(query, SearchSettings(top_k=top_k, **settings)).levels()
-        return {fused.id: fused.score for _, level in levels for fused in level}
+        rounds = self._search(query, SearchSettings(top_k=top_k, **settings)).rounds()
+        return {fused.id: fused.score for _, added in rounds for fused in added}
 
     def _search(self, query: Query, chosen: SearchSettings) -> Search:
         require_one_of("by", chosen.by, BY_PASSAGES)

@@ -168,16 +168,16 @@ class Search:
         """The hits, best first."""
         if "words" in self._settings.rankings and not self._terms:
             self.warnings.append("no word of the query is searched for: all are stop words or signs")
-        levels = list(self.levels())
-        chosen = [fused for _, level in levels for fused in level]
+        rounds = list(self.rounds())
+        chosen = [fused for _, added in rounds for fused in added]
         if not chosen:
             return ()
-        if not self._stands_out(levels[0][0]):
+        if not self._stands_out(rounds[0][0]):
             self.warnings.append("no hit stands out: random words come as close to a document as this query does")
         ids, found = [fused.id for fused in chosen], dict[str, dict[str, Mapping[int, float]]]()
-        for rankings, level in levels:
+        for rankings, added in rounds:
             for name, ranking in rankings.items():
-                found.setdefault(name, {}).update((fused.id, ranking.passages(fused.id)) for fused in level)
+                found.setdefault(name, {}).update((fused.id, ranking.passages(fused.id)) for fused in added)
         passages = self._with_passages(ids, found) if self._settings.passages else {}
         numbers = self._best_numbers(ids, passages)
         documents, rows = rows_of_hits(self._store, ids, numbers)
@@ -201,7 +201,7 @@ class Search:
         best = [max(found.passages(id).values(), default=score) for id, score in found.scores.items()]
         return max(best, default=1.0) > reached or ("words" in rankings and self._store.holds_all(self._query.text))
 
-    def levels(self) -> Iterator[tuple[dict[str, Ranking], list[Fused]]]:
+    def rounds(self) -> Iterator[tuple[dict[str, Ranking], list[Fused]]]:
         """Rankings, each with the documents that they add, until there are as many as are wanted.
 
         No score depends on how many those are: what only more rows find stands below what fewer do.

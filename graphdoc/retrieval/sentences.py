@@ -167,7 +167,7 @@ class SentenceSearch:
         settings, ids = self._settings, None
         if settings.pool is not None:
             first = Search(self._store, self._query(), SearchSettings(top_k=settings.pool, where=settings.where))
-            if not (ids := [fused.id for _, level in first.levels() for fused in level]):
+            if not (ids := [fused.id for _, added in first.rounds() for fused in added]):
                 return ()
         source = self._source_sentences()
         self._source, self._sentences = SentenceDocument(self._document, source.places), sentence_set([source])

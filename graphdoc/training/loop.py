@@ -118,13 +118,12 @@ class StepMeans:
         self._waited += time.perf_counter() - began
 
     def take(self, processes: Processes) -> dict[str, float]:
-        """Means over steps and processes, and documents and tokens a second of all; then start from zero."""
+        """Means over steps and processes, and documents and tokens a second of all."""
         seconds = max(time.perf_counter() - (self._began or 0.0), 1e-9)
         values = {name: float(value) / max(self._steps, 1) for name, value in self._sums.items()}
         values["waiting_share"] = self._waited / seconds
         rates = {"documents_per_second": self._documents / seconds, "tokens_per_second": self._tokens / seconds}
         of_all = processes.gather({**rates, **values})
-        self.__init__()  # type: ignore[misc]
         totals = {name: math.fsum(of_one[name] for of_one in of_all) for name in of_all[0]}
         if not totals["tokens_per_second"]:
             # Passage vectors were there already, so that no token was read.
@@ -348,7 +347,7 @@ class TrainingLoop:
         # What has been added up since the last entry is not part of a checkpoint: an entry before each makes resumed
         # runs log the same numbers.
         if saves or control.should_log or step % self.settings.logging_steps == 0:
-            means = self._means.take(self.processes)
+            means, self._means = self._means.take(self.processes), StepMeans()
             self._write({"loss": means.pop("loss"), **{name: float(one) for name, one in numbers.items()}, **means})
         evaluation = self._recipe.evaluation
         if evaluation is not None and is_due:

@@ -17,7 +17,7 @@ from . import content
 from .content import Matrix
 
 FORMAT = "graphdoc.comparison/1"
-LEVELS = ("sections", "passages", "paragraphs", "sentences")
+MATRICES = ("sections", "passages", "paragraphs", "sentences")
 # A long document has any number of these.
 _UNBOUNDED = ("paragraphs", "sentences")
 # More cells would make the file larger than a mail attachment may be. The matches of a level without its map stay, and
@@ -37,7 +37,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
     if (given := comparison.get("format")) != FORMAT:
         raise OutputError(f"a comparison of format {given!r} cannot be shown; give one of format {FORMAT!r}")
     within, model = comparison["self"], comparison["model"]
-    levels = {name: _matrix(comparison, comparison, name) for name in LEVELS if comparison[name] is not None}
+    levels = {name: _matrix(comparison, comparison, name) for name in MATRICES if comparison[name] is not None}
     a = content.read_side("A", comparison, levels)
     b = content.read_side("B", comparison, {name: similarity.T for name, similarity in levels.items()})
     left_out = {name: levels[name].size for name in _UNBOUNDED if name in levels and levels[name].size > MAP_CELLS}
