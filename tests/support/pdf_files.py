@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import cos, radians, sin
 
-_FONTS = {"F": "Times-Roman", "B": "Times-Bold", "I": "Times-Italic", "C": "Courier", "H": "Helvetica"}
+_FONTS = {"F": "Times-Roman", "B": "Times-Bold", "I": "Times-Italic", "C": "Courier", "H": "Helvetica", "T": "SFTC1000"}
 
 LINES = [
     "The river rises twice a day and falls as often, and whoever lives beside it learns its",
@@ -25,8 +25,8 @@ class Words:
         base: height of the base line from the lower edge.
         text: in Latin 1; after a backspace, letters stand under the accent before it.
         size: of the letters.
-        font: ``F`` Times, ``B`` bold, ``I`` italic, ``C`` Courier, ``H`` Helvetica, where ``~`` is U+2011, ``U`` whose
-            codes have no meaning, ``J`` of letters of Japanese from ``!`` on.
+        font: ``F`` Times, ``B`` bold, ``I`` italic, ``C`` Courier, ``T`` LaTeX's typewriter in capitals, ``H``
+            Helvetica, where ``~`` is U+2011, ``U`` whose codes have no meaning, ``J`` Japanese letters from ``!`` on.
         turned: degrees against the clock.
     """
 

@@ -21,7 +21,7 @@ _BOLD_WEIGHT = 600
 # NimbusRomNo9L-Medi is the bold of Times; CMBX and SFBX are Computer Modern's.
 _BOLD = re.compile(r"bold|black|heavy|(?<![a-z])demi|-medi(?![a-z])|\bbd\b|^(?:CMB|SFB|ECB|LMB)", re.IGNORECASE)
 _ITALICS = re.compile(r"ital|obli|slant|^(?:CM(?:TI|SL|BXTI)|SF(?:TI|SL|BI)|EC(?:TI|SL|BI))|ReguItal", re.IGNORECASE)
-_FIXED_WIDTH = re.compile(r"courier|mono|consol|menlo|typewriter|^(?:CM|SF|EC)(?:TT|SLTT|ITT|VTT)", re.IGNORECASE)
+_FIXED_WIDTH = re.compile(r"courier|mono|consol|menlo|typewriter|^(?:CM|SF|EC)(?:TT|TC|SLTT|ITT|VTT)", re.IGNORECASE)
 _CAPITALS = re.compile(r"smallcap|-sc\b|^(?:CM|SF|EC)(?:C?CSC|XC)|Caps\d*", re.IGNORECASE)
 _REGULAR = re.compile(r"regu|book|light|roman|medium|normal|thin", re.IGNORECASE)
 _SUBSET = re.compile(r"^[A-Z]{6}\+")

@@ -103,11 +103,12 @@ def test_of_looks_that_rank_alike_the_first_stands_above(upper: str, lower: str)
         Words(72, 0, "Semantics:", 10, "B"),
         Words(72, 0, "-b, --backend", 10, "B"),
         Words(72, 0, "X X f n", 14, "B"),
+        Words(72, 0, "load_gauge(name)", 14, "T"),
         Words(131, 0, "Storage daemon", 10, "B"),
     ],
     ids=lambda line: line.text,
 )
-def test_boxes_options_formulas_and_words_of_pictures_are_no_headings(line: Words) -> None:
+def test_boxes_options_formulas_code_and_words_of_pictures_are_no_headings(line: Words) -> None:
     parsed = read(sections(line))
     assert names(parsed) == [HIGH, LOW] and line.text in parsed.sections[1].text
 
