@@ -292,9 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--readers", nargs="+", default=["graphdoc"], choices=sorted(READERS))
     parser.add_argument("--kinds", nargs="+", help="read only these kinds")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the scores of every file as JSON")
-    parser.add_argument(
-        "--beside", nargs="+", default=[], metavar="NAME=FILE", help="show saved scores of graphdoc under this name"
-    )
+    parser.add_argument("--beside", nargs="+", default=[], metavar="NAME=FILE", help="show saved scores, too")
     parser.add_argument("--worst", type=int, default=0, metavar="N", help="list the N files that were read worst")
     parser.add_argument("--name", help="write benchmarks/results/NAME.md")
     chosen = parser.parse_args(arguments)
