@@ -10,31 +10,18 @@ from typing import Any
 
 from ...errors import DocumentError
 from ..section import Section, clean_text
-from .formats import (
-    KNOWN_SUFFIXES,
-    PANDOC_KINDS,
-    check_encoding,
-    decode,
-    is_corpus,
-    read_whole,
-    reading_error,
-    split_suffix,
-)
+from . import formats
 from .outline import ParsedDocument
 from .titles import split_fields, titled
 
 # Module and function by kind: of those that are read from bytes, and from text.
 _OFFICE = {kind: (f".office.{kind}", f"parse_{kind}") for kind in ("docx", "odt", "pptx", "epub")}
 _BINARY = {**_OFFICE, "pdf": (".pdf.reader", "parse_pdf"), "eml": (".office.mail", "parse_mail")}
-_TEXT = {
-    "markdown": (".markdown", "parse_markdown"),
-    "ipynb": (".markdown", "parse_notebook"),
-    "rst": (".rst", "parse_rst"),
-    "html": (".html", "parse_html"),
-    "xml": (".xml", "parse_xml"),
-}
+_TEXT = {kind: (f".{kind}", f"parse_{kind}") for kind in ("markdown", "rst", "html", "xml")}
+_TEXT["ipynb"] = (".markdown", "parse_notebook")
 # Megabytes of empty lines pack to a few kilobytes. Possessive: else every line leaves a state to go back to in memory.
 _MOST_EMPTY_LINES = 1_000
+_TITLE = re.compile(r"(?:(?:\.\. .*|[ \t]*)\n)*(?:([=~*#^-])\1+\n)?.*\S.*\n([=~*#^-])\2{2,}\n\s*(?=:)")
 _EMPTY_LINES = re.compile(rf"(?<![ \t\n])(?:[ \t]*+\n){{{_MOST_EMPTY_LINES + 1},}}+")
 
 
@@ -50,19 +37,19 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
         DocumentError: the file cannot be read; the message does not name it.
         MissingExtraError: the file needs the ``ingest`` extra.
     """
-    check_encoding(encoding)
-    kind = split_suffix(path)[1]
+    formats.check_encoding(encoding)
+    kind = formats.split_suffix(path)[1]
     if not kind:
         try:
             exists, is_folder = path.exists(), path.is_dir()
         except (OSError, ValueError) as error:
-            raise reading_error(error) from error
+            raise formats.reading_error(error) from error
         if is_folder:
             raise DocumentError("it is a folder; read it with read_documents")
-        raise unknown_type(path) if exists else reading_error(FileNotFoundError())
-    if is_corpus(kind):
+        raise unknown_type(path) if exists else formats.reading_error(FileNotFoundError())
+    if formats.is_corpus(kind):
         raise DocumentError("it is a corpus of documents, not one; read it with read_documents")
-    content = read_whole(path)
+    content = formats.read_whole(path)
     if kind in _BINARY:
         if not content:
             raise DocumentError("it is empty; leave it out")
@@ -71,11 +58,14 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
         except DocumentError as error:
             raise DocumentError(f"it cannot be read as {kind.upper()}: {error}") from error.__cause__
     warnings: list[str] = []
-    text = _EMPTY_LINES.sub("\n" * _MOST_EMPTY_LINES, clean_text(decode(content, encoding, kind, warnings)))
+    text = _EMPTY_LINES.sub("\n" * _MOST_EMPTY_LINES, clean_text(formats.decode(content, encoding, kind, warnings)))
     fields, opening = dict[str, Any](), ""
     if kind in ("text", "rst", "markdown"):
-        fields, opening, text = split_fields(text)
-    if kind in PANDOC_KINDS:
+        # Plain text that is reStructuredText has them below its title.
+        start = above.end() if kind == "text" and (above := _TITLE.match(text)) else 0
+        fields, opening, rest = split_fields(text[start:])
+        text = text[:start] + rest
+    if kind in formats.PANDOC_KINDS:
         parsed = _parser(".pandoc", "parse_with_pandoc")(text, kind)
     elif kind == "text":
         parsed = _parser(".plain_text", "parse_plain_text")(text, headings=text_headings)
@@ -99,7 +89,7 @@ def _parser(module: str, function: str) -> Any:
 def unknown_type(path: Path) -> DocumentError:
     """The error for a file whose suffix says nothing."""
     suffix = "".join(path.suffixes[-2:]) if path.name.lower().endswith(".gz") else path.suffix
-    return DocumentError(f"its type {suffix or '(no suffix)'} is unknown; known: {KNOWN_SUFFIXES}; convert it")
+    return DocumentError(f"its type {suffix or '(no suffix)'} is unknown; known: {formats.KNOWN_SUFFIXES}; convert it")
 
 
 def parse_text(text: str, kind: str) -> ParsedDocument:

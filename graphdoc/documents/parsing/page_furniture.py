@@ -31,7 +31,7 @@ _MENU_NAMES = names(
     "mainmenu megamenu sidebar sidenav toolbar related languages langs share sharing social subscribe newsletter "
     "catlinks contentsub editsection skip skiplink skiplinks links tags categories outline"
 )
-_SITE_NAMES = "promo advert advertisement ads announcement cookie cookies consent "
+_SITE_NAMES = "promo advert advertisement ads announcement cookie cookies consent chlinktop "
 _HEAD_NAMES = names(
     _SITE_NAMES + "header banner masthead topbar logo titlearea tagline slogan brand branding sitename sitetitle"
 )
@@ -69,7 +69,7 @@ _CONTENTS = re.compile(
     re.IGNORECASE,
 )
 _STEP = re.compile(
-    r"\W*(?:previous|prev|next|up|(?:newer|older)(?: posts?| entries)?"
+    r"\W*(?:previous|prev|next|up|<|>|(?:newer|older)(?: posts?| entries)?"
     r"|(?:previous|next) (?:page|topic|chapter|section|post)|zurück|weiter|précédent|suivant|anterior|siguiente)\W*",
     re.IGNORECASE,
 )
@@ -182,7 +182,7 @@ def _kind_of(page: PageElements, element: _Element, name: str, in_content: bool,
         return "nav"
     if is_menu and is_brief and _has_steps(element):
         return "nav"
-    if is_short and 2 <= measure.links <= 8 and _has_steps(element, least=2):
+    if is_short and 2 <= measure.links <= 12 and _has_steps(element, least=2):
         return "nav"
     if not in_content:
         return _edge_kind(page, element, name, words, share)

@@ -19,14 +19,16 @@ _NUMBERED = re.compile(
 _MARKED = re.compile(r"(#{1,6}|={1,6})\s+(\S.*?)(?:\s+[#=]+)?\s*")
 _LEADERS = re.compile(r"(?:\. ?){4,}\s*\w*\s*$|\t\d+\s*$|_{4,}|\s{3,}\d{1,4}\s*$")
 _PAGE_LINE = re.compile(
-    r"\s*.*\[Page \w+\]\s*|RFC \d+\s{2,}.+\s{2,}\w+ \d{4}\s*|Internet-Draft\s{2,}.+\s{2,}\w+ \d{4}\s*", re.IGNORECASE
+    r"(?i)\s*.*\[Page \w+\]\s*|(?:RFC \d+|Internet-Draft)\s{2,}.+\s{2,}\w+ \d{4}\s*|File: [\w.+-]+,  Node: .+,  .*"
 )
+# Directives of reStructuredText and the marks of a version control system, before anything else.
+_IN_FRONT = re.compile(r"\.\. [\w-]+::.*|\$[A-Z]\w+(?:: .*)?\$\s*")
 _MANUAL_LINE = re.compile(r"\s*(?P<name>[\w.:+@\[-]+\(\d\w*\))\s{2,}.*|.*\s{2,}[\w.:+@\[-]+\(\d\w*\)\s*")
 # A line that ends in a letter and a hyphen, and one that goes on with a small letter.
 _HYPHEN = re.compile(r"(?<=[^\W\d_][^\W\d_])[-\u2010]\n[ \t]*(?=[^\W\d_])")
 _SOFT_HYPHEN = re.compile(r"\xad\n[ \t]*")
 _WORD = re.compile(r"[^\W\d_]+")
-_LONGEST_HEADING, _LEAST_INDENTED, _FEWEST_LINES = 100, 0.7, 8
+_LONGEST_HEADING, _LEAST_INDENTED, _FEWEST_LINES, _MOST_HEADING_LINES = 100, 0.7, 8, 3
 # Where man puts the headings of subsections; text stands at seven.
 _SUBHEADING_INDENT = 4
 _COLUMNS = re.compile(r"\S\s{2,}\S.*\S\s{2,}\S")
@@ -96,7 +98,8 @@ def _without_running_heads(lines: list[str]) -> tuple[list[str], int, str]:
     dropped = 0
     for line in lines:
         bare = line.replace("\f", "").replace("\b", "")
-        if len(bare) <= _LONGEST_HEADING and _PAGE_LINE.fullmatch(bare):
+        shapes = [_PAGE_LINE] if any(kept) else [_PAGE_LINE, _IN_FRONT]
+        if len(bare) <= 2 * _LONGEST_HEADING and any(shape.fullmatch(bare) for shape in shapes):
             dropped += 1
             # The page break stands in the middle of a paragraph, or between two.
             while kept and not kept[-1].strip():
@@ -196,7 +199,7 @@ def _outdented(lines: list[str], *, manual: bool) -> list[_Heading]:
     """Headings of manual pages and RFCs: lines at the margin, where all other text is indented."""
     filled = [line for line in lines if line.strip()]
     indented = [line for line in filled if line[0] in " \t"]
-    if len(filled) < _FEWEST_LINES or len(indented) < _LEAST_INDENTED * len(filled):
+    if len(filled) < _FEWEST_LINES or len(indented) < (0.5 if manual else _LEAST_INDENTED) * len(filled):
         return []
     found: list[_Heading] = []
     began = False
@@ -206,15 +209,21 @@ def _outdented(lines: list[str], *, manual: bool) -> list[_Heading]:
         if not name:
             continue
         indent = _indent(line)
-        is_short = len(name) <= _LONGEST_HEADING and name[-1] not in ".,;" and any(map(str.isalpha, name))
-        alone = _stands_alone(lines, number)
+        alone, count = _stands_alone(lines, number), 1
+        if alone and not indent and not manual:
+            # Several lines at the margin are a paragraph, or a heading with a number.
+            block = list(itertools.takewhile(lambda other: other[:1].strip(), lines[number : number + 9]))
+            name, count = " ".join(map(str.strip, block)), len(block)
+            alone = count == 1 or (count <= _MOST_HEADING_LINES and re.match(r"\d+[.)]", name) is not None)
+        is_short = len(name) <= count * _LONGEST_HEADING and name[-1] not in ".,;" and "©" not in name
+        is_short = is_short and any(map(str.isalpha, name))
         if indent == 0 and is_short and (alone or manual) and not _LEADERS.search(name):
             number_match = _NUMBERED.fullmatch(name)
             depth = 1
             if number_match and number_match["name"] and not number_match["word"]:
                 depth = number_match["number"].count(".") + 1
             if number < last and (following[number] > 0 or depth > 1 or began or number_match or name.isupper()):
-                found.append(_Heading(number, " ".join(name.split()), "margin", depth))
+                found.append(_Heading(number, " ".join(name.split()), "margin", depth, count))
                 began = True
             continue
         is_sub = manual and 0 < indent <= _SUBHEADING_INDENT and is_short and alone and number < last
@@ -253,7 +262,7 @@ def _numbered(lines: list[str]) -> list[_Heading]:
             continue
         if not word and not (match["end"] or "." in value or value.isdigit()):
             continue
-        if not word and not (match["name"][0].isupper() or not match["name"][0].isalpha()):
+        if not word and match["name"][0].islower():
             continue
         if word and match["name"] and name[-1] in ",;":
             continue

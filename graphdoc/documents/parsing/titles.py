@@ -83,7 +83,7 @@ def split_fields(text: str) -> tuple[dict[str, str], str, str]:
         found = _FIELD.match(line) if len(line) <= _LONGEST_VALUE else None
         if found:
             name = (found["marked"] or found["key"]).strip().lower().replace(" ", "-")
-            is_message |= name in fields or name not in _TELLING | _FURTHER
+            is_message |= not found["marked"] and (name in fields or name not in _TELLING | _FURTHER)
             fields[name] = ", ".join(filter(None, (fields.get(name), found["value"])))
         elif name and _MORE.match(line):
             fields[name] = f"{fields[name]} {line.strip()}"

@@ -220,6 +220,12 @@ def letters(text: str) -> str:
 def test_chapters_are_headings_and_lists_and_tables_are_none() -> None:
     assert outline_of("1. milk\n\n2. bread\n\n3. tea\n") == []
     assert outline_of("A NOTE TO ALL\n\nALL OF THIS IS IN CAPITALS, AS TELEGRAMS ARE.\n") == []
+    assert outline_of(f"1. 潮汐\n\n{WORDS}\n\n2. 月\n\n{WORDS}") == [(1, "1. 潮汐"), (1, "2. 月")]
+    parts = ["File: a.info,  Node: Moon,  Up: (dir)\n\n1.1. Why do they\nrise?", "Sea\nis", "© A. Doe", "1.2. Moon", ""]
+    whole = "\n\n    They rise.\n    So.\n    So.\n    So.\n\n".join(parts)
+    assert outline_of(whole) == [(1, "1.1. Why do they rise?"), (1, "1.2. Moon")]
+    page = "\n\n".join(f"{name}\n    tide" for name in ("名前", "書式", "説明", "関連"))
+    assert len(outline_of(f"tide(1)   Manual   tide(1)\n\n{page}\n\n{'tide(1)':>60}")) == 4
     assert outline_of(f"name    age    town\n-------------------\nann     7      Ham\n\n{WORDS}") == []
     text = f"{WORDS}\n\n- one\n- two\n\nThe USA joined.\n\n{WORDS}"
     assert [section.text for section in parse_plain_text(text).sections] == [text]
