@@ -103,6 +103,7 @@ SOURCES: dict[str, Callable[[int], str | bytes]] = {
     "formulas.xml": repeated("\\begin{document}", "<article><body><p><tex-math>", "</tex-math></p></body></article>"),
     "notes.xml": nested("<p><note>", "</note></p>", "<TEI><text><body>", "</body></text></TEI>"),
     "hyphen.txt": repeated("a", after="-\nb"),
+    "paragraph.txt": lambda size: "word " * size + "\nSecond line\n",
     "lines.txt": repeated("ABC\n\nab-\ncd\n\n"),
     "levels.jsonl": lambda size: json.dumps(
         {"sections": [{"heading": "a", "text": "b", "level": level} for level in range(1, size // 40)]}

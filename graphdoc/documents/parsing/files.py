@@ -21,7 +21,7 @@ _TEXT = {kind: (f".{kind}", f"parse_{kind}") for kind in ("markdown", "rst", "ht
 _TEXT["ipynb"] = (".markdown", "parse_notebook")
 # Megabytes of empty lines pack to a few kilobytes. Possessive: else every line leaves a state to go back to in memory.
 _MOST_EMPTY_LINES = 1_000
-_TITLE = re.compile(r"(?:(?:\.\. .*|[ \t]*)\n)*(?:([=~*#^-])\1+\n)?.*\S.*\n([=~*#^-])\2{2,}\n\s*(?=:)")
+_TITLE = re.compile(r"(?:(?:\.\. .*|[ \t]*)\n)*(?:([=~*#^-])\1+\n)?[ \t]*\S.{0,200}\n([=~*#^-])\2{2,}\n\s*(?=:)")
 _EMPTY_LINES = re.compile(rf"(?<![ \t\n])(?:[ \t]*+\n){{{_MOST_EMPTY_LINES + 1},}}+")
 
 

@@ -312,7 +312,7 @@ _OPEN_TITLE = re.compile(
     re.IGNORECASE,
 )
 # What programs such as man2html write for a web server.
-_HEAD_OF_ANSWER = re.compile(r"\A\s*Content-type: *text/html.*\s*(?=<)", re.IGNORECASE)
+_HEAD_OF_ANSWER = re.compile(r"\A\s*Content-type: *text/html.*\n\s*+(?=<)", re.IGNORECASE)
 _MOST_ATTRIBUTES = 5_000
 # A value in quotation marks may hold anything; the tag ends at the first > outside of them.
 _ATTRIBUTE = re.compile(r"""(>)|[^\s"'>/=]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'>]*))?""")
