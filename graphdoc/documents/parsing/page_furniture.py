@@ -69,8 +69,8 @@ _CONTENTS = re.compile(
     re.IGNORECASE,
 )
 _STEP = re.compile(
-    r"\W*(?:previous|prev|next|up|<|>|(?:newer|older)(?: posts?| entries)?"
-    r"|(?:previous|next) (?:page|topic|chapter|section|post)|zurück|weiter|précédent|suivant|anterior|siguiente)\W*",
+    r"\W*(?:previous|prev|next|up|(?:newer|older)(?: posts?| entries)?|zurück|weiter"
+    r"|(?:previous|next) (?:page|topic|chapter|section|post)|précédent|suivant|anterior|siguiente)\W*|[<>]{1,2}\]",
     re.IGNORECASE,
 )
 _STEP_LABEL = re.compile(r"\b(?:Next|Previous|Prev|Up):\s")
@@ -321,7 +321,7 @@ def _edge_kind(page: PageElements, element: _Element, name: str, words: frozense
 
 
 def _has_steps(element: _Element, least: int = 1) -> bool:
-    # Texinfo writes "Next: Rows, Up: Beans", with links on the names alone.
+    # Texinfo writes "Next: Rows, Up: Beans", with links on the names alone, and texi2html "[ < ]".
     steps = len(_STEP_LABEL.findall(shown(element)))
     if steps >= least:
         return True
@@ -330,7 +330,7 @@ def _has_steps(element: _Element, least: int = 1) -> bool:
         steps += (
             not {"prev", "previous", "next", "up"}.isdisjoint(relations)
             or link.get("accesskey", "") in ("p", "n", "u")
-            or _STEP.fullmatch(joined_lines(shown(link))) is not None
+            or _STEP.fullmatch(joined_lines(shown(link)) + "]" * (link.tail or "").startswith("]")) is not None
         )
         if steps >= least:
             return True

@@ -162,7 +162,7 @@ def test_menus_without_a_name_and_lists_of_links_that_are_text() -> None:
         "<td><a href=3>FAQ</a></table><h2>Beans</h2><p>They climb.</p><h3>See also</h3><ul><li><a href=4>Peas</a>"
         "<li><a href=5>Lentils</a><li><a href=6>Vetches</a></ul><p><a href=7>Prev</a> | <a href=8>Next</a></p>"
         f"<table><tr><td>[<a href=1> &lt; </a>]<td>[<a> Up </a>]{'<td>[<a href=9>Top</a>]' * 8}</table>"
-        "</body></html>"
+        "<p><a href=4>&lt;</a>, <a href=5>&gt;=</a>: signs</p></body></html>"
     )
     document = Document.from_html(page)
     only = "<div class=nav><ul><li><a href=1>One</a><li><a href=2>Two</a><li><a href=3>Six</a></ul></div>"
@@ -170,7 +170,7 @@ def test_menus_without_a_name_and_lists_of_links_that_are_text() -> None:
     named = "<h1>Work</h1><div class='related sidebar menu'><h2>Related work</h2><p>Others measured.</p></div>"
     assert "Others measured" in text_of(named) and document.title == "Beans"
     shown = [(section.heading, section.text) for section in document.sections]
-    assert shown == [("", "They climb."), ("See also", "Peas\nLentils\nVetches")]
+    assert shown == [("", "They climb."), ("See also", "Peas\nLentils\nVetches\n\n<, >=: signs")]
     assert document.metadata["dropped_elements"] == {"nav": 3}
 
 
