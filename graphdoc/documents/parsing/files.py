@@ -21,7 +21,7 @@ _TEXT = {kind: (f".{kind}", f"parse_{kind}") for kind in ("markdown", "rst", "ht
 _TEXT["ipynb"] = (".markdown", "parse_notebook")
 # Megabytes of empty lines pack to a few kilobytes. Possessive: else every line leaves a state to go back to in memory.
 _MOST_EMPTY_LINES = 1_000
-_TITLE = re.compile(r"(?:(?:\.\. .*|[ \t]*)\n)*(?:([=~*#^-])\1+\n)?[ \t]*\S.{0,200}\n([=~*#^-])\2{2,}\n\s*(?=:)")
+_RST_TITLE = re.compile(r"(?:(?:\.\. .*|[ \t]*)\n)*(?:([=~*#^-])\1+\n)?[ \t]*\S.{0,200}\n([=~*#^-])\2{2,}\n\s*(?=:)")
 _EMPTY_LINES = re.compile(rf"(?<![ \t\n])(?:[ \t]*+\n){{{_MOST_EMPTY_LINES + 1},}}+")
 
 
@@ -62,7 +62,7 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
     fields, opening = dict[str, Any](), ""
     if kind in ("text", "rst", "markdown"):
         # Plain text that is reStructuredText has them below its title.
-        start = above.end() if kind == "text" and (above := _TITLE.match(text)) else 0
+        start = above.end() if kind == "text" and (above := _RST_TITLE.match(text)) else 0
         fields, opening, rest = split_fields(text[start:])
         text = text[:start] + rest
     if kind in formats.PANDOC_KINDS:

@@ -312,7 +312,7 @@ _OPEN_TITLE = re.compile(
     re.IGNORECASE,
 )
 # What programs such as man2html write for a web server.
-_HEAD_OF_ANSWER = re.compile(r"\A\s*Content-type: *text/html.*\n\s*+(?=<)", re.IGNORECASE)
+_SERVER_HEAD = re.compile(r"\A\s*Content-type: *text/html.*\n\s*+(?=<)", re.IGNORECASE)
 _MOST_ATTRIBUTES = 5_000
 # A value in quotation marks may hold anything; the tag ends at the first > outside of them.
 _ATTRIBUTE = re.compile(r"""(>)|[^\s"'>/=]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'>]*))?""")
@@ -330,7 +330,7 @@ def parse_html(text: str, *, is_page: bool = True) -> ParsedDocument:
     no page: all of it is read, and its title is that of the book.
     """
     warnings = []
-    text, unclosed = _without_unclosed_comments(_HEAD_OF_ANSWER.sub("", text))
+    text, unclosed = _without_unclosed_comments(_SERVER_HEAD.sub("", text))
     if unclosed is not None:
         warnings.append(f"the comment at character {unclosed:,} has no end; what follows it is read as text")
     root: _Element | None = None
