@@ -44,7 +44,7 @@ def evaluate_compare(
 ) -> None:
     """Measure how well the similarity by which a model compares two documents separates labelled pairs.
 
-    That is the cosine of their vectors, or what the name of a row says.
+    That is the similarity of their vectors, or what the name of a row says.
 
     AUC and average precision of pairs that belong together against pairs that do not, and precision, recall, F1 and
     accuracy at a threshold. The threshold has the best F1 on the validation pairs; without them on the test pairs

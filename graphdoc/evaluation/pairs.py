@@ -24,7 +24,7 @@ from ..runtime.progress import progress_bar
 from ..runtime.text import require_one_of
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.evidence import Evidence, Reference
-from ..similarity.kinds import DocumentFeatures, maxsim_of_pairs, row_cosines, similarity_of
+from ..similarity.kinds import DocumentFeatures, maxsim_of_pairs, row_similarities, similarity_of
 from .baselines import TfidfVectors
 from .evaluator import Evaluator, measured_once
 from .labels import ReadyDocument, plain_document
@@ -67,7 +67,7 @@ class PairEvaluator(Evaluator):
     """Pairs of documents whose similarity is measured; every document is encoded once.
 
     Pairs are compared as the model compares two documents: by evidence where it has a reference, passage by passage,
-    or by the cosine of their vectors. Those whose similarity reaches a threshold are taken for similar. The threshold
+    or by their vectors. Those whose similarity reaches a threshold are taken for similar. The threshold
     is the best one on the validation pairs. Without these it is the best one on the test pairs themselves, which makes
     precision, recall, F1 and accuracy upper bounds; AUC and average precision need none.
 
@@ -169,7 +169,7 @@ class PairEvaluator(Evaluator):
         if kind.reads_passages:
             return maxsim_of_pairs(vectors, self._rows)
         a, b = np.concatenate(vectors)[self._rows.T]
-        return row_cosines(a, b)
+        return row_similarities(a, b, kind.vector_similarity)
 
     def _by_evidence(
         self,

@@ -62,12 +62,12 @@ def similarity_of_tensors(a: Tensor, b: Tensor, kind: str = "cosine") -> Tensor:
     return (products / torch.where(scale > 0, scale, 1.0)).clamp(-1.0, 1.0)
 
 
-def row_cosines(a: npt.ArrayLike, b: npt.ArrayLike) -> Floats:
-    """Cosines of the same rows of two matrices ``(rows, hidden)``, in double precision; 0 with a row of zeros."""
+def row_similarities(a: npt.ArrayLike, b: npt.ArrayLike, kind: str = "cosine") -> Floats:
+    """Compare the same rows of two matrices ``(rows, hidden)`` (see :func:`similarity_matrix`)."""
     left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
-    cosines: Floats = (left * right).sum(axis=1) / np.where(lengths > 0, lengths, 1.0)
-    return cosines
+    scale = np.ones(1) if kind == "dot" else np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    similarities: Floats = (left * right).sum(axis=1) / np.where(scale > 0, scale, 1.0)
+    return similarities
 
 
 def best_passages(similarity: Tensor, passage_counts: Tensor, best: int = BEST_PASSAGES) -> Tensor:

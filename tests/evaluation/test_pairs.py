@@ -17,7 +17,7 @@ from graphdoc.errors import DocumentError
 from graphdoc.evaluation import LabelledPair, PairEvaluator, read_pair_file
 from graphdoc.evaluation.pair_scores import METRICS, best_threshold, pair_auc, score_pairs, standard_scores
 from graphdoc.evaluation.pairs import documents_of_pairs
-from graphdoc.similarity.kinds import row_cosines
+from graphdoc.similarity.kinds import row_similarities
 
 WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood"}
 
@@ -38,21 +38,21 @@ def all_pairs(documents: Documents) -> list[LabelledPair]:
     ]
 
 
-def test_an_encoder_is_measured_by_cosine_of_its_documents(tiny_encoder: Encoders, documents: Documents) -> None:
-    encoder = tiny_encoder("bert", similarity="dot")
+@pytest.mark.parametrize("kind", ["cosine", "dot"])
+def test_an_encoder_is_measured_as_it_compares(tiny_encoder: Encoders, documents: Documents, kind: str) -> None:
+    encoder = tiny_encoder("bert", similarity=kind)
     pairs = all_pairs(documents)
     comparison = PairEvaluator([*documents, document("other", "sea", 9)], pairs, resamples=50)
-    vectors = dict(zip((one.id for one in documents), encoder.encode(documents), strict=True))
-    cosines = [float(np.dot(vectors[p.a], vectors[p.b]) / np.linalg.norm(vectors[p.a]) / np.linalg.norm(vectors[p.b]))
-               for p in pairs]  # fmt: skip
+    by_id = {one.id: one for one in documents}
+    expected = [encoder.compare(by_id[pair.a], by_id[pair.b]).document for pair in pairs]
 
     similarities = comparison.similarities(encoder)
     scores = comparison.score(similarities)
 
-    np.testing.assert_allclose(similarities, cosines, atol=1e-5)
+    np.testing.assert_allclose(similarities, expected, atol=1e-5)
     assert [one.id for one in comparison.documents] == [one.id for one in documents]  # type: ignore[union-attr]
-    assert scores.test.values["auc"] == pytest.approx(pair_auc([p.label for p in pairs], cosines))
-    assert scores.test.threshold == pytest.approx(best_threshold([p.label for p in pairs], cosines), abs=1e-5)
+    assert scores.test.values["auc"] == pytest.approx(pair_auc([p.label for p in pairs], expected))
+    assert scores.test.threshold == pytest.approx(best_threshold([p.label for p in pairs], expected), abs=1e-5)
     assert scores.validation is None
     assert scores.test.estimates["auc"].interval is not None
     measured = comparison(encoder)
@@ -65,7 +65,7 @@ def test_a_model_with_a_reference_is_measured_as_it_compares(mini: DocumentEncod
     compared = [mini.compare(by_id[pair.a], by_id[pair.b]) for pair in pairs]
     assert {one.similarity for one in compared} == {"evidence"}
     np.testing.assert_allclose(evaluator.similarities(mini), [one.document for one in compared], atol=1e-5)
-    cosines = [row_cosines(one.a.vector[None], one.b.vector[None])[0] for one in compared]
+    cosines = [row_similarities(one.a.vector[None], one.b.vector[None])[0] for one in compared]
     np.testing.assert_allclose(evaluator.similarities(mini, by_vectors=True), cosines, atol=1e-5)
 
 
