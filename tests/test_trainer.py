@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -69,7 +70,7 @@ def encoder(backbone_folder: Backbones) -> Encoders:
     return make
 
 
-FROZEN = {"tune": "frozen"}
+FROZEN, UNMEASURED, INITIAL_MEAN = {"tune": "frozen"}, {"evaluator": {"share": 0}}, {"readout": "initial_mean"}
 # By the paper's tasks: the task of some documents, its loss, and what the encoder or the trainer needs beside it.
 TASKS: dict[str, tuple[Callable[[Any], Task], Any, dict[str, Any], dict[str, Any]]] = {
     "sub-documents": (SubDocuments, InfoNCELoss("cosine", 0.2, "both"), {"graph_layers": 1}, {"tune": "frozen"}),
@@ -79,12 +80,7 @@ TASKS: dict[str, tuple[Callable[[Any], Task], Any, dict[str, Any], dict[str, Any
         {"graph_layers": 1, "readout": "document_node"},
         {"evaluator": {"share": 0.2}},
     ),
-    "sentence pairs": (
-        lambda documents: SentencePairs(documents, contrast_on="clean"),
-        InfoNCELoss("cosine", 0.1, "both"),
-        {},
-        {"evaluator": {"share": 0}},
-    ),
+    "sentence pairs": (partial(SentencePairs, contrast_on="clean"), InfoNCELoss("cosine", 0.1, "both"), {}, UNMEASURED),
     "classes": (Classes, ClassificationLoss(label_smoothing=0.1), {}, {"tune": "frozen"}),
     "groups": (Groups, SupervisedContrastiveLoss(0.1), {}, {"tune": "lora"}),
     "pairs": (partial(Groups, pairs=PAIRS), PairCosineLoss(0.1), {}, FROZEN),
@@ -93,16 +89,11 @@ TASKS: dict[str, tuple[Callable[[Any], Task], Any, dict[str, Any], dict[str, Any
         lambda documents: Queries(documents, [("rice and steam", "d0"), ("the tide", "d1"), ("marsh", "d3")]),
         InfoNCELoss("cosine", 0.05),
         {},
-        {"evaluator": {"share": 0}},
+        UNMEASURED,
     ),
     "views": (lambda documents: PairViews(documents, PAIRS, {"view_tokens": 12}), ClassificationLoss(), {}, {}),
     "two encoders": (lambda documents: PairViews(documents, PAIRS, DUAL), InfoNCELoss("cosine", 0.1), {}, {}),
-    "subtopics": (
-        lambda some: SubtopicPairs(some, PAIRS),
-        SubtopicLoss(),
-        {"graph_layers": 1, "readout": "initial_mean"},
-        {},
-    ),
+    "subtopics": (lambda some: SubtopicPairs(some, PAIRS), SubtopicLoss(), {"graph_layers": 1, **INITIAL_MEAN}, {}),
 }
 
 
@@ -174,7 +165,9 @@ def test_documents_in_hand_a_data_set_and_a_path_train_the_model_of_the_command(
         assert all(torch.equal(weight, expected[key]) for key, weight in weights.items()), name
 
 
-def test_a_loss_and_an_evaluator_of_ones_own(encoder: Encoders, documents: Documents, tmp_path: Path) -> None:
+def test_a_loss_and_an_evaluator_of_ones_own(
+    encoder: Encoders, documents: Documents, tmp_path: Path, monkeypatch: Patch
+) -> None:
     class Far(torch.nn.Module):
         """Draws candidates to a place that moves."""
 
@@ -205,10 +198,12 @@ def test_a_loss_and_an_evaluator_of_ones_own(encoder: Encoders, documents: Docum
         assert torch.equal(weight, expected[name]), name
     assert not any("place" in name for name in load_file(tmp_path / "own" / "model" / "model.safetensors"))
 
-    evaluator = ClassificationEvaluator(documents)
-    trainer = Trainer(encoder(), Classes(documents), evaluator=evaluator, output=tmp_path / "measured", **FEW)
-    results = (trainer.train().parent / "results.json").read_text(encoding="utf-8")
-    assert '"best"' in results and f'"{evaluator.primary_metric}"' in results
+    scores, evaluator = iter([math.nan, math.nan, 3.0, 4.0, 5.0]), ClassificationEvaluator(documents)
+    monkeypatch.setattr(ClassificationEvaluator, "__call__", lambda *_: {"accuracy": next(scores)})
+    options: Any = {"evaluator": evaluator, "output": tmp_path / "measured", **FEW}
+    written = (Trainer(encoder(), Classes(documents), **options).train().parent / "results.json").read_text()
+    results = json.loads(written, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert (results["before"], results["best"]) == ({"accuracy": None}, {"step": 3, "score": 4.0})
 
 
 class OwnSettings(SubDocumentSettings):

@@ -34,6 +34,11 @@ TRAINED_FILE, PARTS_FILE = "trained.safetensors", "parts.safetensors"
 PREFIX = "checkpoint-"
 
 
+def finite(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry for JSON, which has no word for what is not finite, such as a gradient that overflows: None there."""
+    return {name: one if not isinstance(one, float) or math.isfinite(one) else None for name, one in entry.items()}
+
+
 @dataclass
 class TrainState:
     """How far a run has come; the fields are those of transformers' ``TrainerState``.
@@ -53,20 +58,22 @@ class TrainState:
     def log(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Add an entry to the history, and give it with the epoch."""
         complete = {**entry, "epoch": self.epoch}
-        self.log_history.append({**complete, "step": self.global_step})
+        self.log_history.append(finite({**complete, "step": self.global_step}))
         return complete
 
     def judge(self, measured: Mapping[str, float], metric: str, *, greater_is_better: bool) -> bool:
         """Take note of what was measured, and say whether this is the best model so far by a metric.
 
         Few documents to measure give the same number again and again, at first to models that hardly know anything
-        yet. The lower loss decides between them, or where none is measured, the later one wins.
+        yet. The lower loss decides between them, or where none is measured, the later one wins. No model is the best
+        by what is no finite number.
         """
         score, best, loss = measured[MEASURED + metric], self.best_metric, MEASURED + "loss"
-        is_best = best is None or (score > best if greater_is_better else score < best)
+        is_best = math.isfinite(score) and (best is None or (score > best if greater_is_better else score < best))
         if score == best:
-            history = (entry for entry in self.log_history if entry["step"] == self.best_global_step and loss in entry)
-            is_best = loss not in measured or measured[loss] < next(history, {loss: math.inf})[loss]
+            history = (entry.get(loss) for entry in self.log_history if entry["step"] == self.best_global_step)
+            least = next((one for one in history if one is not None), math.inf)
+            is_best = loss not in measured or measured[loss] < least
         if is_best:
             self.best_metric, self.best_global_step = score, self.global_step
         return is_best

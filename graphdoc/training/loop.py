@@ -255,9 +255,8 @@ class TrainingLoop:
     def _train(self) -> None:
         self._optimizer.zero_grad()
         batches = self._batches(self.state.global_step)
-        vars(self.state).update(
-            dict.fromkeys(("is_world_process_zero", "is_local_process_zero"), self.processes.is_first)
-        )
+        is_first = self.processes.is_first
+        vars(self.state).update(is_world_process_zero=is_first, is_local_process_zero=is_first)
         self._call("on_train_begin")
         while not self._is_stopping and not self._is_last:
             with self._means.waiting():

@@ -34,7 +34,7 @@ from ..runtime.processes import Processes, own_gpu, usable_device
 from ..runtime.text import printable
 from ..segmentation.segmenter import Segmenter
 from ..settings.run import ModelSettings, RunSettings, TrainingSettings
-from .checkpoint import MEASURED, RunCheckpoints, TrainState, not_finite, require_finite_weights
+from .checkpoint import MEASURED, RunCheckpoints, TrainState, finite, not_finite, require_finite_weights
 from .loop import TrainingLoop, make_accelerator
 from .optimizer import fixed_weights, prepare_tuning, trained_weights
 from .recipe import Recipe, RunEvaluation
@@ -282,8 +282,8 @@ def _measured_after(state: TrainState) -> dict[str, Any]:
     return after
 
 
-def _without_prefix(scores: Mapping[str, Any]) -> dict[str, float]:
-    return {name.removeprefix(MEASURED): value for name, value in scores.items() if name.startswith(MEASURED)}
+def _without_prefix(scores: Mapping[str, Any]) -> dict[str, float | None]:
+    return finite({name.removeprefix(MEASURED): one for name, one in scores.items() if name.startswith(MEASURED)})
 
 
 def _record(context: RunContext[Any], recipe: Recipe) -> dict[str, Any]:
@@ -336,19 +336,15 @@ def _counted(name: str, value: Any) -> Iterator[str]:
 def _card(settings: RunSettings, recipe: Recipe, record: Mapping[str, Any], results: Mapping[str, Any]) -> str:
     """Sections of a model card on data, settings and results of a run, as Markdown."""
     training = settings.training
-    lines = [
+    parts = [
         "## Training",
-        "",
         f"{recipe.summary}; batches of {training.batch_size:,}, {training.epochs:g} epochs, {settings.model.tune} "
         "passage encoder.",
-        "",
         f"Data: {settings.corpus.name}. {recipe.report.summary()}",
-        "",
         f"{record['trained_weights']:,} of {record['weights']:,} weights were trained, seed {record['seed']}, "
         f"git revision {record['git_revision'] or 'unknown'}.",
-        "",
     ]
     if results:
-        lines += ["## Results", "", "```json", json.dumps(dict(results), indent=1), "```", ""]
+        parts += ["## Results", f"```json\n{json.dumps(dict(results), indent=1)}\n```"]
     values = yaml.safe_dump(settings.as_values(), sort_keys=False, allow_unicode=True).rstrip()
-    return "\n".join([*lines, "## Settings", "", "```yaml", values, "```", ""])
+    return "\n\n".join([*parts, "## Settings", f"```yaml\n{values}\n```\n"])

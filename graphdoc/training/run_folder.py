@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import math
 import os
 import platform
 import subprocess
@@ -25,7 +24,7 @@ from ..runtime.progress import progress_bar
 from ..runtime.text import one_line
 from ..settings.run import RunSettings
 from ..version import __version__
-from .checkpoint import MEASURED, PREFIX, TrainState
+from .checkpoint import MEASURED, PREFIX, TrainState, finite
 
 CONFIG_FILE, RECORD_FILE, RESULTS_FILE = "config.yaml", "record.json", "results.json"
 LOG_FILE, MODEL_FOLDER, CURVE_FILE = "log.jsonl", "model", "curve.png"
@@ -230,14 +229,9 @@ class RunLog:
     def write(self, entry: Mapping[str, Any]) -> None:
         """Add an entry of the current step."""
         step = self._state.global_step
-        # JSON has no word for what is not finite, such as a gradient that overflows.
-        finite = {
-            name: value if not isinstance(value, float) or math.isfinite(value) else None
-            for name, value in entry.items()
-        }
         try:
             with self.path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps({"step": step, **finite}, allow_nan=False) + "\n")
+                stream.write(json.dumps({"step": step, **finite(entry)}, allow_nan=False) + "\n")
         except OSError as error:
             raise writing_error(self.path, error) from error
         if self._tracking is not None:

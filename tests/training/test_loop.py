@@ -34,17 +34,9 @@ from graphdoc.training.optimizer import prepare_tuning
 from graphdoc.training.recipe import Recipe, RunEvaluation
 from graphdoc.training.run_folder import RunLog
 
-SETTINGS = TrainingSettings(
-    batch_size=8,
-    epochs=2,
-    learning_rate=1e-3,
-    logging_steps=1,
-    save_steps=3,
-    dataloader_num_workers=0,
-    save_total_limit=9,
-    token_budget=200,
-    padding=0.5,
-)
+OFTEN: Any = {"logging_steps": 1, "save_steps": 3, "save_total_limit": 9}
+SMALL: Any = {"batch_size": 8, "dataloader_num_workers": 0, "token_budget": 200, "padding": 0.5}
+SETTINGS = TrainingSettings(epochs=2, learning_rate=1e-3, **OFTEN, **SMALL)
 
 
 class MemoryRecipe(Recipe):
@@ -193,6 +185,10 @@ def test_a_checkpoint_is_an_encoder(
         assert any(key.endswith(".lora_A") for key in updates) == (tune == "lora")
 
 
+def no_json(name: str) -> None:
+    pytest.fail(f"{name} is no JSON")
+
+
 def best_weights(loop: TrainingLoop, folder: Path, step: int) -> None:
     """The model that a run leaves is that of its best checkpoint."""
     best = load_file(folder / f"checkpoint-{step}" / "model.safetensors")
@@ -216,15 +212,17 @@ def test_old_checkpoints_go_and_the_best_one_stays(make_loop: Any, tmp_path: Pat
 
 
 def test_of_models_that_are_as_good_one_is_chosen_and_another_if_it_is_gone(make_loop: Any, tmp_path: Path) -> None:
-    # The later one, or the one of the lower loss.
-    for losses, best in (([], 8), ([0.5, 0.4, 0.3, 0.35, 0.1], 6)):
+    # The later one, or the one of the lower loss; what is no number is never the best, also as a loss.
+    nan = float("nan")
+    for losses, best in (([], 8), ([0.1, 0.4, 0.3, 0.35, 0.1], 6), ([0.1, nan, 0.4, nan, 0.1], 6)):
         rest = iter([{"loss": one} for one in losses] or [{}] * 5)
-        scores = iter([3.0, 3.0, 3.0, 3.0, 1.0])
-        folder = tmp_path / str(best)
+        scores = iter([nan, 3.0, 3.0, 3.0, 1.0])
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
         loop = make_loop(folder, evaluation=lambda: {"score": next(scores), **next(rest)}, save_steps=2)  # noqa: B023
         loop.run()
         assert (loop.state.best_global_step, loop.state.best_metric) == (best, 3.0)
         best_weights(loop, folder, best)
+        json.loads((folder / "checkpoint-10" / "trainer_state.json").read_text(), parse_constant=no_json)
     for step in (6, 10):
         rmtree(folder / f"checkpoint-{step}")
     loop = make_loop(folder, evaluation=lambda: {"score": 0.5}, save_steps=2)
@@ -303,7 +301,7 @@ def test_the_log_is_json_whatever_the_numbers_are(tmp_path: Path) -> None:
     with RunLog(tmp_path, TrainState(global_step=3, max_steps=9), show=False) as log:
         log.write(logs)
     line = (tmp_path / "log.jsonl").read_text()
-    entry = json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    entry = json.loads(line, parse_constant=no_json)
     assert entry == {"step": 3, "loss": 0.5, "grad_norm": None, "accuracy": None, "epoch": 1, "note": "text"}
 
 

@@ -119,7 +119,7 @@ def plot_run(entries: Sequence[Mapping[str, Any]], path: str | Path | None) -> F
     measured: dict[str, dict[int, float]] = {}
     for entry in entries:
         for name, value in entry.items():
-            if name.startswith("eval_"):
+            if name.startswith("eval_") and value is not None:
                 measured.setdefault(name.removeprefix("eval_"), {})[entry["step"]] = value
     # Only shares fit on one scale; the log has the rest.
     shares = {name: points for name, points in measured.items() if all(0 <= value <= 1 for value in points.values())}
