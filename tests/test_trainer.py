@@ -204,6 +204,11 @@ def test_a_loss_and_an_evaluator_of_ones_own(
     written = (Trainer(encoder(), Classes(documents), **options).train().parent / "results.json").read_text()
     results = json.loads(written, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     assert (results["before"], results["best"]) == ({"accuracy": None}, {"step": 3, "score": 4.0})
+    # What is not measured cannot choose; the first measurement tells it.
+    options["output"], evaluator.primary_metric = tmp_path / "misspelt", "acuracy"
+    with pytest.raises(SettingsError, match=r"'acuracy'.* accuracy"):
+        Trainer(encoder(), Classes(documents), **options).train()
+    assert not (tmp_path / "misspelt").exists()
 
 
 class OwnSettings(SubDocumentSettings):

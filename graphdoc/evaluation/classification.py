@@ -206,7 +206,7 @@ class ClassificationEvaluator(Evaluator):
         dtype: Precision | None = None,
         primary_metric: str = "accuracy",
     ) -> None:
-        require_one_of("primary_metric", primary_metric, METRICS)
+        require_one_of("primary_metric", primary_metric, [one for one in METRICS if multi_label or one != "micro_f1"])
         self.labelled = LabelledDocuments.from_documents(documents, multi_label=multi_label, separator=separator)
         self.multi_label, self.threshold = multi_label, threshold
         self.dtype, self.primary_metric = dtype, primary_metric

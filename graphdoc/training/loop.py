@@ -24,6 +24,7 @@ from ..graphs.batch import Packing
 from ..inference.precision import inference, training_precision
 from ..modeling import DocumentModel
 from ..runtime.processes import LONGEST_WAIT, Processes, StopRequest, exchange
+from ..runtime.text import require_one_of
 from ..sampling.batches import random_generator
 from ..settings.run import TrainingSettings
 from .checkpoint import MEASURED, RunCheckpoints, TrainState, require_finite_weights
@@ -369,10 +370,13 @@ class TrainingLoop:
         return complete
 
     def measure(self, evaluation: RunEvaluation) -> dict[str, float]:
-        """Measure the model as it would be saved; names get ``eval_``."""
+        """Measure the model as it would be saved; names get ``eval_``. A metric to choose by has to be among them."""
         # Otherwise the first measure that needs numbers would complain, of something else.
         require_finite_weights(self.model, self.state.global_step)
         with inference(self.model):
-            metrics = {MEASURED + name: float(value) for name, value in evaluation.measure().items()}
+            metrics = {name: float(value) for name, value in evaluation.measure().items()}
         # A measure of a user may differ from process to process, and all have to keep the same checkpoint.
-        return self.processes.from_first(lambda: metrics)
+        measured = self.processes.from_first(lambda: metrics)
+        if evaluation.chooses:
+            require_one_of("primary_metric", evaluation.best, [*measured])
+        return {MEASURED + name: value for name, value in measured.items()}

@@ -170,7 +170,7 @@ QRELS = {f"q{number}": {"a": 1} for number in range(10)}
         ("'d0'", lambda: documents_of_pairs([*labelled(*"ab"), *labelled("a")], Pairs.from_sequence(pairs_of(RICE)))),
         *((str(wrong), partial(Measure.parse, wrong)) for wrong in ("ndcg@0", "ndcg@1.5", "f1", "recall", None)),
         ("ndgc", lambda: RankingEvaluator([], {}, {}, primary_metric="ndgc@10")),
-        ("acuracy", lambda: ClassificationEvaluator(labelled(*"ab"), primary_metric="acuracy")),
+        *((one, partial(ClassificationEvaluator, labelled(*"ab"), primary_metric=one)) for one in ("f1", "micro_f1")),
         ("'auc'", lambda: PairEvaluator(labelled(*"abc"), pairs_of(RICE, SEA), primary_metric="auc")),
         ("probe_accuracy", lambda: ClusteringEvaluator(*[labelled(*"abab")] * 2, primary_metric="probe_accuracy")),
         ("measures", lambda: score_run({}, {"q1": {"a": 1}}, [])),
