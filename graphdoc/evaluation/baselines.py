@@ -175,7 +175,5 @@ def lexical_predictions(train: LabelledDocuments, documents: Sequence[ReadyDocum
 
 def text_of(document: Document) -> str:
     """Title, headings and text of a document."""
-    parts = [document.title]
-    for section in document.sections:
-        parts += [section.heading, section.text]
-    return "\n\n".join(part for part in parts if part)
+    parts = (part for section in document.sections for part in (section.heading, section.text))
+    return "\n\n".join(filter(None, (document.title, *parts)))

@@ -17,6 +17,7 @@ from torch.nn import functional
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..inference.precision import Precision
+from ..inference.segmenting import ManyDocuments
 from ..prediction import stream_predictions
 from ..prediction.predicting import classes_of, given_labels, probabilities_of, threshold_of
 from ..runtime.arrays import Vectors
@@ -88,11 +89,8 @@ class ClassificationScores:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
-        return {
-            **vars(self),
-            "classes": [scores._asdict() for scores in self.classes],
-            "confusion": None if self.confusion is None else self.confusion.tolist(),
-        }
+        confusion = None if self.confusion is None else self.confusion.tolist()
+        return {**vars(self), "classes": [scores._asdict() for scores in self.classes], "confusion": confusion}
 
 
 def classification_scores(
@@ -198,7 +196,7 @@ class ClassificationEvaluator(Evaluator):
 
     def __init__(
         self,
-        documents: Sequence[ReadyDocument],
+        documents: ManyDocuments,
         *,
         multi_label: bool = False,
         separator: str | None = None,
@@ -284,16 +282,9 @@ class ClassificationEvaluator(Evaluator):
             for label, probability in zip(predicted.classes, probabilities.tolist(), strict=True):
                 missed = self.multi_label and label in truth and label not in given
                 if missed or (label in given and label not in truth):
-                    mistakes.append(
-                        {
-                            "id": plain_document(document).id,
-                            "label": label,
-                            "missed": missed,
-                            "confidence": 1 - probability if missed else probability,
-                            "truth": list(truth),
-                            "predicted": list(given),
-                        }
-                    )
+                    mistake = {"id": plain_document(document).id, "label": label, "missed": missed}
+                    mistake["confidence"] = 1 - probability if missed else probability
+                    mistakes.append({**mistake, "truth": list(truth), "predicted": list(given)})
         return sorted(mistakes, key=lambda mistake: -mistake["confidence"])
 
     def _loss(self, predicted: PredictedLabels) -> dict[str, float]:

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler, normalize
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..inference.precision import Precision
+from ..inference.segmenting import ManyDocuments
 from ..runtime.arrays import Floats, Vectors
 from ..runtime.processes import Processes
 from ..runtime.text import require_one_of
@@ -256,8 +257,8 @@ class ClusteringEvaluator(Evaluator):
 
     def __init__(
         self,
-        train: Sequence[ReadyDocument],
-        test: Sequence[ReadyDocument],
+        train: ManyDocuments,
+        test: ManyDocuments,
         *,
         seeds: Sequence[int] = range(3),
         starts: int = STARTS,

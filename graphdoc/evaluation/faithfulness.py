@@ -7,7 +7,7 @@ the axis, until one is left. Passages keep their vectors and their places in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import compress
 from typing import Any, NamedTuple
@@ -18,19 +18,20 @@ import numpy.typing as npt
 import torch
 from scipy import sparse
 
-from ..documents.readers.pair_files import LabelledPair
+from ..documents.readers.pair_files import LabelledPair, Pairs
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, ModelError
 from ..graphs.batch import BatchTerms, GraphBatch
 from ..inference.levels import encode_all_levels
 from ..inference.precision import as_numpy, inference
+from ..inference.segmenting import ManyDocuments
 from ..prediction.predicting import probabilities_of, stream_predictions
 from ..runtime.arrays import Floats
 from ..runtime.progress import progress_bar
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument
 from ..similarity.kinds import DocumentFeatures, similarity_of
-from .labels import ReadyDocument, plain_document
+from .labels import plain_document, ready_documents
 
 STEPS, ORDERS = 10, 5
 # Pairs of passages, as many as edges of the full graph, of all shortened documents that are encoded together.
@@ -64,15 +65,10 @@ def encode_shortened(
     together = max(1, _MOST_PAIRS // len(document.passages) ** 2)
     for start in range(0, len(kept), together):
         some = kept[start : start + together]
-        parts = [
-            replace(
-                document,
-                passages=tuple(compress(document.passages, left.tolist())),
-                token_ids=(),
-                passage_vectors=document.passage_vectors[left],
-            )
-            for left in some
-        ]
+        parts = []
+        for left in some:
+            spans, pooled = tuple(compress(document.passages, left.tolist())), document.passage_vectors[left]
+            parts.append(replace(document, passages=spans, token_ids=(), passage_vectors=pooled))
         batch = GraphBatch.from_documents(parts, model.config.vector_graph)
         rows = None if words is None else (sparse.csr_matrix(np.stack(some).astype(np.float32)) @ words).tocsr()
         if lexical is not None and model.head is not None and model.head.words is not None:
@@ -134,8 +130,8 @@ def deletion_curves(
 
 def contribution_curves(
     encoder: DocumentEncoder,
-    documents: Iterable[ReadyDocument],
-    pairs: Sequence[LabelledPair] | None = None,
+    documents: ManyDocuments,
+    pairs: Sequence[tuple[str, str, int]] | None = None,
     *,
     steps: int = STEPS,
     orders: int = ORDERS,
@@ -161,8 +157,9 @@ def contribution_curves(
     """
     if pairs is None and encoder.model.head is None:
         raise ModelError(f"{encoder.name} has no classification head, and there are no pairs of documents")
+    pairs = None if pairs is None else Pairs.from_sequence(pairs).pairs
     wanted = None if pairs is None else {id for pair in pairs for id in (pair.a, pair.b)}
-    chosen = [one for one in documents if wanted is None or plain_document(one).id in wanted]
+    chosen = [one for one in ready_documents(documents) if wanted is None or plain_document(one).id in wanted]
     # Not by with_passage_vectors, which refuses structural embeddings: here passages keep their places.
     ready = [
         replace(segmented, passage_vectors=vectors)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..documents.document import Document, Label
 from ..errors import EvaluationError
+from ..inference.segmenting import ManyDocuments, as_document, documents_of
 from ..runtime.text import class_name
 from ..segmentation.spans import SegmentedDocument
 
@@ -18,6 +19,11 @@ ReadyDocument = Document | SegmentedDocument
 
 # Share of every label's documents that hyperparameters are chosen on.
 HELD_OUT = 0.2
+
+
+def ready_documents(documents: ManyDocuments) -> Iterator[ReadyDocument]:
+    """Documents, segmented or not, as they are, and texts and rows as those that an encoder takes them for."""
+    return (one if isinstance(one, SegmentedDocument) else as_document(one) for one in documents_of(documents))
 
 
 def plain_document(document: ReadyDocument) -> Document:
@@ -68,13 +74,12 @@ class LabelledDocuments:
 
     @classmethod
     def from_documents(
-        cls, documents: Iterable[ReadyDocument], *, multi_label: bool = False, separator: str | None = None
+        cls, documents: ManyDocuments, *, multi_label: bool = False, separator: str | None = None
     ) -> LabelledDocuments:
         """Read the labels of documents; ``separator`` stands between several labels in a string."""
         labelled: list[tuple[ReadyDocument, tuple[str, ...]]] = []
-        without_label: list[str] = []
-        with_several: list[str] = []
-        for document in documents:
+        without_label, with_several = list[str](), list[str]()
+        for document in ready_documents(documents):
             plain = plain_document(document)
             names = class_names(plain.label, separator if multi_label else None)
             if names is None:

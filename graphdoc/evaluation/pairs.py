@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
+from ..documents.readers.pair_files import Pairs, Unknown
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, EvaluationError
 from ..inference.precision import Precision
-from ..inference.segmenting import Workers, segment_in_order
+from ..inference.segmenting import ManyDocuments, Workers, segment_in_order
 from ..matching.matcher import PairDocument, PairMatcher, SampledViews
 from ..modeling.lexical import PassageTerms
 from ..runtime.arrays import Floats, Rows
@@ -27,7 +27,7 @@ from ..similarity.evidence import Evidence, Reference
 from ..similarity.kinds import DocumentFeatures, maxsim_of_pairs, row_similarities, similarity_of
 from .baselines import TfidfVectors
 from .evaluator import Evaluator, measured_once
-from .labels import ReadyDocument, plain_document
+from .labels import ReadyDocument, plain_document, ready_documents
 from .pair_scores import METRICS, Criterion, PairScores, best_threshold, score_pairs, standard_scores
 from .resampling import RESAMPLES
 
@@ -73,7 +73,8 @@ class PairEvaluator(Evaluator):
 
     Args:
         documents: the documents, segmented or not; those that occur in no pair are passed over.
-        pairs: the test pairs. A pair of a document with itself is left out and counted, since any similarity finds it.
+        pairs: the test pairs, two ids and a label each. A pair of a document with itself is left out and counted, since
+            any similarity finds it.
         validation: pairs that the threshold is chosen on.
         by: what the threshold is best for, ``f1`` or ``accuracy``.
         unknown: ``stop`` at a pair of which a document is not there, or ``leave_out`` such pairs and count them.
@@ -90,9 +91,9 @@ class PairEvaluator(Evaluator):
 
     def __init__(
         self,
-        documents: Iterable[ReadyDocument],
-        pairs: Pairs | Sequence[LabelledPair],
-        validation: Pairs | Sequence[LabelledPair] = (),
+        documents: ManyDocuments,
+        pairs: Pairs | Sequence[tuple[str, str, int]],
+        validation: Pairs | Sequence[tuple[str, str, int]] = (),
         *,
         by: Criterion = "f1",
         unknown: Unknown = "stop",
@@ -107,7 +108,7 @@ class PairEvaluator(Evaluator):
         self.dtype, self.primary_metric = dtype, primary_metric
         self._lengths = tuple(lengths)
         parts = [Pairs.from_sequence(pairs), Pairs.from_sequence(validation)]
-        known = documents_of_pairs(documents, *parts)
+        known = documents_of_pairs(ready_documents(documents), *parts)
         self.left_out = {"unknown": 0, "with_themselves": 0}
         measured: list[Pairs] = []
         for part in parts:
@@ -198,14 +199,10 @@ class PairEvaluator(Evaluator):
 
     def tfidf(self, encoder: DocumentEncoder | None = None) -> Floats:
         """Compare the same pairs by words of whole texts, or of the passages that an encoder reads: ``(pairs,)``."""
-        texts = []
-        for document in self.documents:
-            if encoder is None:
-                texts.append(plain_document(document).text)
-            else:
-                ready = document if isinstance(document, SegmentedDocument) else encoder.segment(document)
-                texts.append("\n".join(ready.texts))
-        return TfidfVectors(texts).similarities(self._rows)
+        if encoder is None:
+            return TfidfVectors([plain_document(one).text for one in self.documents]).similarities(self._rows)
+        ready = (one if isinstance(one, SegmentedDocument) else encoder.segment(one) for one in self.documents)
+        return TfidfVectors(["\n".join(one.texts) for one in ready]).similarities(self._rows)
 
     def fused(self, *similarities: Floats) -> Floats:
         """The sum of the z-scores of several similarities, ``(pairs,)``.

@@ -12,13 +12,15 @@ import torch
 
 from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
+from ..inference.segmenting import ManyDocuments
 from ..inference.vectors import encode_queries, segment_queries
 from ..runtime.arrays import Floats, Vectors
 from ..runtime.processes import Processes
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.kinds import best_passages, similarity_matrix, similarity_of
 from .evaluator import Evaluator, measured_once
-from .labels import ReadyDocument, plain_document
+from .judgements import Judgements
+from .labels import plain_document, ready_documents
 from .measures import metric_name, require_measures
 from .ranking import score_run
 from .trec import Qrels, Run
@@ -42,11 +44,17 @@ class RankingEvaluator(Evaluator):
         level: rank by the vectors of documents, or by those of their three best passages.
         depth: documents of a ranking that are kept.
         dtype: precision that the transformer computes in; None is that of its weights.
+
+    Attributes:
+        left_out: how many queries, judged or not, were left out, by reason (see :class:`Judgements`).
+
+    Raises:
+        EvaluationError: no judgement is of a query, no judged document is there, or no query has a positive.
     """
 
     def __init__(
         self,
-        documents: Sequence[ReadyDocument],
+        documents: ManyDocuments,
         queries: Mapping[str, str],
         qrels: Qrels,
         *,
@@ -56,10 +64,12 @@ class RankingEvaluator(Evaluator):
         depth: int = DEPTH,
         dtype: Precision | None = None,
     ) -> None:
-        self.documents, self.queries, self.qrels = list(documents), dict(queries), qrels
-        self.excluded, self.depth, self.dtype, self.level = excluded or {}, depth, dtype, level
         self.measures = [str(measure) for measure in require_measures([primary_metric, *MEASURES])]
         self.primary_metric = metric_name(primary_metric)
+        judgements, self.documents = Judgements.from_qrels(queries, qrels), list(ready_documents(documents))
+        judgements.among({plain_document(document).id for document in self.documents})
+        self.queries, self.qrels, self.left_out = judgements.queries, judgements.qrels, judgements.left_out
+        self.excluded, self.depth, self.dtype, self.level = excluded or {}, depth, dtype, level
         self._segmented: Sequence[SegmentedDocument] | None = None
 
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:

@@ -59,10 +59,7 @@ class Estimate:
 
 
 def resampled(rows: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Draw rows with replacement, again and again: how often each was drawn, ``(rows,)``.
-
-    With one seed they are always the same.
-    """
+    """Draw rows with replacement, again and again, alike with one seed: how often each was drawn, ``(rows,)``."""
     draw = np.random.default_rng(seed)
     for _ in range(resamples):
         yield np.bincount(draw.integers(rows, size=rows), minlength=rows)

@@ -20,6 +20,7 @@ from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..runtime.arrays import Floats
 from ..runtime.text import counted
+from ..segmentation.spans import Coverage
 from ..segmentation.terms import TermMaker
 from ..settings.base import Count, FileName, Settings
 from ..similarity.evidence import Reference
@@ -225,11 +226,8 @@ def words(data: MeasuredSet, _: DocumentEncoder) -> Representation:
         return tfidf.similarities(np.array([(row_of[pair.a], row_of[pair.b]) for pair in pairs]))
 
     def rank(judgements: Judgements) -> Run:
-        run = {}
-        for query, text in judgements.queries.items():
-            found = _best(ids, tfidf.scores(tfidf.of([text])))
-            run[query] = {id: score for id, score in found.items() if score > 0}
-        return run
+        found = {query: _best(ids, tfidf.scores(tfidf.of([text]))) for query, text in judgements.queries.items()}
+        return {query: {id: score for id, score in scores.items() if score > 0} for query, scores in found.items()}
 
     return Representation(lambda: (vectors(data.train), vectors(data.test)), similarities, rank)
 
@@ -240,7 +238,8 @@ def evidence(data: MeasuredSet, encoder: DocumentEncoder) -> Representation:
     row_of = {document.id: row for row, document in enumerate(plain)}
     maker = TermMaker(encoder.model.config.language)
     terms = [Counter(maker.occurrences(text_of(document))) for document in plain]
-    vectors = np.concatenate(RankingEvaluator(data.documents, {}, {}).encode(encoder, show_progress_bar=False))
+    encoded = encoder.stream(data.documents, totals=Coverage(), show_progress_bar=False)
+    vectors = np.concatenate([rows.numpy() for _, rows in encoded])
     reference = Reference.from_vectors(vectors, terms)
     rows = reference.rows(vectors, terms)
 
@@ -295,8 +294,7 @@ def read_set(settings: SetSettings, encoder: DocumentEncoder, report: ReadingRep
     labels = settings.labels
     if labels is None:
         labels = all(len(LabelledDocuments.from_documents(part).classes) > 1 for part in (train, test))
-    notes = []
-    pairs = Pairs(())
+    notes, pairs = [], Pairs(())
     if settings.pairs is not None:
         read_pairs = read_pair_file(settings.pairs)
         there = read_pairs.among(ids, "leave_out")
@@ -307,8 +305,7 @@ def read_set(settings: SetSettings, encoder: DocumentEncoder, report: ReadingRep
             notes.append(f"{counted(left, 'pair')} left out, of documents that are not there or of one with itself")
     judgements = None
     if settings.judged is not None:
-        read = read_judgements(settings.judged, only=settings.only)
-        judgements = read.among(ids)
+        judgements = read_judgements(settings.judged, only=settings.only).among(ids)
         notes += [f"{count:,} {reason}" for reason, count in judgements.left_out.items()]
     if not (labels or pairs or judgements):
         raise EvaluationError(f"set {settings.name!r} has no labels, pairs or judgements; name pairs or judged")

@@ -299,9 +299,7 @@ class QueryMeasurement:
             documents,
             queries.queries,
             queries.qrels,
-            excluded={
-                query: documents for query, documents in self._sets.source_documents.items() if query in queries.queries
-            },
+            excluded=self._sets.source_documents,
             primary_metric=settings.validation.best,
             level=settings.loss.level,
             depth=depth,

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
+from ..documents.readers.pair_files import Pairs, Unknown
 from ..errors import DocumentError
 from ..runtime.arrays import Rows
 from ..settings.finetuning import Joining
@@ -98,7 +98,7 @@ def groups_of_labels(labels: Sequence[str | int | None], source: str = "label") 
 
 def groups_of_pairs(
     ids: Sequence[str],
-    pairs: Pairs | Sequence[LabelledPair],
+    pairs: Pairs | Sequence[tuple[str, str, int]],
     *,
     unknown: Unknown = "stop",
     joining: Joining = "components",
@@ -123,8 +123,7 @@ def groups_of_pairs(
         DocumentError: a document is not there, pairs contradict each other, no pair joins any documents, or all
             documents are joined.
 
-    >>> from graphdoc.documents.readers.pair_files import LabelledPair
-    >>> groups_of_pairs(["a", "b", "c"], [LabelledPair("a", "b", 1), LabelledPair("a", "c", 0)]).labels
+    >>> groups_of_pairs(["a", "b", "c"], [("a", "b", 1), ("a", "c", 0)]).labels
     array([0, 0, 1])
     """
     listed = Pairs.from_sequence(pairs)

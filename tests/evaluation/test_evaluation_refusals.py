@@ -23,7 +23,6 @@ from graphdoc.documents.section import Section
 from graphdoc.errors import EvaluationError, GraphdocError, OutputError, SettingsError
 from graphdoc.evaluation import (
     ClassificationEvaluator,
-    LabelledPair,
     PairEvaluator,
     RankingEvaluator,
     RankingTable,
@@ -135,10 +134,6 @@ def each(labels: str) -> list[tuple[str, ...]]:
     return [(name,) for name in labels]
 
 
-def pairs_of(*pairs: tuple[str, str, int]) -> list[LabelledPair]:
-    return [LabelledPair(*pair) for pair in pairs]
-
-
 POINTS = np.random.default_rng(0).normal(size=(6, 3))
 ONE, SEVERAL = LabelledDocuments.from_documents, partial(LabelledDocuments.from_documents, multi_label=True)
 RICE, SEA = ("d0", "d1", 1), ("d0", "d2", 0)
@@ -163,15 +158,19 @@ QRELS = {f"q{number}": {"a": 1} for number in range(10)}
         ("no pairs", lambda: best_threshold([], [])),
         ("2 similarities for 3 pairs", lambda: score_pairs([1, 0, 1], [0.2, 0.3], 0.5)),
         ("1 of 3 similarities", lambda: score_pairs([1, 0, 1], [np.nan, 0.2, 0.3], 0.5)),
-        ("both labels", lambda: PairEvaluator(labelled(*"abc"), [])),
-        ("both labels", lambda: PairEvaluator(labelled(*"abc"), pairs_of(RICE, SEA), pairs_of(SEA))),
-        ("pair 2: 'd1' and 'd0'", lambda: PairEvaluator(labelled(*"abc"), pairs_of(RICE, ("d1", "d0", 0)))),
-        ("1 of 2 pairs", lambda: PairEvaluator(labelled(*"abc"), pairs_of(("x", "y", 1), SEA), unknown="leave_out")),
-        ("'d0'", lambda: documents_of_pairs([*labelled(*"ab"), *labelled("a")], Pairs.from_sequence(pairs_of(RICE)))),
+        ("both labels", lambda: PairEvaluator("high tide", [])),
+        *((r"pair 2: .* 0 or 1", partial(PairEvaluator, [], [RICE, wrong])) for wrong in (SEA[:2], ("d0", " ", 1), 7)),
+        ("1 have none", lambda: ClassificationEvaluator([{"text": "high tide"}])),
+        ("'q1', 'q2'", lambda: RankingEvaluator(["tide"], {"q": "tide"}, {"q1": {"a": 1}, "q2": {"a": 1}})),
+        ("1 judged .*'a'", lambda: RankingEvaluator(["high tide"], {"q1": "tide"}, QRELS)),
+        ("both labels", lambda: PairEvaluator(labelled(*"abc"), [RICE, SEA], [SEA])),
+        ("pair 2: 'd1' and 'd0'", lambda: PairEvaluator(labelled(*"abc"), [RICE, ("d1", "d0", 0)])),
+        ("1 of 2 pairs", lambda: PairEvaluator(labelled(*"abc"), [("x", "y", 1), SEA], unknown="leave_out")),
+        ("'d0'", lambda: documents_of_pairs([*labelled(*"ab"), *labelled("a")], Pairs.from_sequence([RICE]))),
         *((str(wrong), partial(Measure.parse, wrong)) for wrong in ("ndcg@0", "ndcg@1.5", "f1", "recall", None)),
         ("ndgc", lambda: RankingEvaluator([], {}, {}, primary_metric="ndgc@10")),
         *((one, partial(ClassificationEvaluator, labelled(*"ab"), primary_metric=one)) for one in ("f1", "micro_f1")),
-        ("'auc'", lambda: PairEvaluator(labelled(*"abc"), pairs_of(RICE, SEA), primary_metric="auc")),
+        ("'auc'", lambda: PairEvaluator(labelled(*"abc"), [RICE, SEA], primary_metric="auc")),
         ("probe_accuracy", lambda: ClusteringEvaluator(*[labelled(*"abab")] * 2, primary_metric="probe_accuracy")),
         ("measures", lambda: score_run({}, {"q1": {"a": 1}}, [])),
         ("candidates", lambda: score_run({}, {"q1": {"a": 1}}, ["mpr"])),

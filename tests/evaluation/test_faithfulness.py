@@ -17,7 +17,7 @@ from graphdoc.prediction import predict
 from graphdoc.segmentation.spans import SegmentedDocument
 
 LABELS = ["rice", "<b>sea</b>", "[clocks]"]
-PAIRS = [LabelledPair("first", "second", 1), LabelledPair("second", "third", 0)]
+PAIRS = [("first", "second", 1), ("second", "third", 0)]
 SIZES = {"chunk_attention_heads": 2, "section_lstm_size": 6}
 SECTIONS = {"readout": "sections", "graph_layers": 0, "readout_settings": SIZES}
 

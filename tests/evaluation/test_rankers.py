@@ -171,7 +171,9 @@ def test_documents_are_ranked_by_the_vectors_that_the_encoder_gives(
     tiny_encoder: Encoders, answers: Documents, similarity: str
 ) -> None:
     encoder = tiny_encoder(similarity=similarity)
-    evaluator = RankingEvaluator(answers, QUESTIONS, JUDGED, depth=3)
+    rows = [{"id": id, "text": text} for id, text in ANSWERS.items()]
+    evaluator = RankingEvaluator(rows, QUESTIONS, {**JUDGED, "q4": {"a": 1}}, depth=3)
+    assert evaluator.left_out == {"judged queries that are unknown": 1}
     queries, vectors = encoder.encode_query(list(QUESTIONS.values())), encoder.encode(answers)
     scores = np.asarray(queries, np.float64) @ np.asarray(vectors, np.float64).T
     if similarity == "cosine":
@@ -194,7 +196,7 @@ def test_documents_are_ranked_by_their_best_passages(tiny_encoder: Encoders) -> 
     words = " ".join(ANSWERS.values()).split()
     texts = [". ".join(" ".join(draw.choice(words, 4)) for _ in range(count)) for count in range(1, 9)]
     answers = [Document.from_text(f"{text}.", id=f"d{number}") for number, text in enumerate(texts)]
-    run = RankingEvaluator(answers, QUESTIONS, JUDGED, level="passage").rank(encoder)
+    run = RankingEvaluator(answers, QUESTIONS, {key: {"d0": 1} for key in QUESTIONS}, level="passage").rank(encoder)
     unit = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in encoder.encode(answers, level="passage")]
     for query, vector in zip(QUESTIONS, encoder.encode_query(list(QUESTIONS.values())), strict=True):
         scores = [np.sort(part @ vector)[-3:].sum() / 3 / np.linalg.norm(vector) for part in unit]

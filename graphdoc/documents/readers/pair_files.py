@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from ...errors import DocumentError
 from ...runtime.text import require_one_of
@@ -49,9 +49,13 @@ class Pairs:
     lines: tuple[int, ...] = ()
 
     @classmethod
-    def from_sequence(cls, pairs: Pairs | Sequence[LabelledPair]) -> Pairs:
-        """Pairs as they are, or made of a sequence of them."""
-        return pairs if isinstance(pairs, Pairs) else cls(tuple(pairs))
+    def from_sequence(cls, pairs: Pairs | Sequence[tuple[str, str, int]]) -> Pairs:
+        """Pairs as they are, or made of a sequence of them; a DocumentError names one that is none."""
+        if isinstance(pairs, Pairs):
+            return pairs
+        wrong, rows = "a pair is expected as two ids and 0 or 1", enumerate(pairs, start=1)
+        made = (one if isinstance(one, LabelledPair) else _pair(one, 3, f"pair {row:,}: {wrong}") for row, one in rows)
+        return cls(tuple(made))
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -165,6 +169,15 @@ def read_any_pairs(path: str | Path) -> Pairs:
     return read_pair_file(path)
 
 
+def _pair(given: Iterable[Any], columns: int, wrong: str) -> LabelledPair:
+    """A pair of two cells or three, whose ids are read as those of documents are; DocumentError says what is wrong."""
+    cells = [str(cell) for cell in given] if isinstance(given, Iterable) else []
+    ids = [clean_text(cell).strip() for cell in cells[:2]]
+    if len(cells) != columns or not all(ids) or cells[2:] not in ([], ["0"], ["1"]):
+        raise DocumentError(wrong)
+    return LabelledPair(ids[0], ids[1], int(cells[2]) if cells[2:] else 1)
+
+
 def _read(path: str | Path, columns: int, expected: str) -> Pairs:
     if not str(path):
         raise DocumentError("the name of a file of pairs is empty; name a file")
@@ -173,11 +186,7 @@ def _read(path: str | Path, columns: int, expected: str) -> Pairs:
         cells = tuple(line.split("\t"))
         if number == 1 and (cells in _LINK_COLUMNS or (len(cells) == 3 and cells[2].lower() == _LABEL_COLUMN)):
             continue
-        # As ids of documents are read.
-        ids = [clean_text(cell).strip() for cell in cells[:2]]
-        if len(cells) != columns or not all(ids) or cells[2:] not in ((), ("0",), ("1",)):
-            raise DocumentError(f"{path}:{number}: {expected}; mend the line")
-        pairs.append(LabelledPair(ids[0], ids[1], int(cells[2]) if cells[2:] else 1))
+        pairs.append(_pair(cells, columns, f"{path}:{number}: {expected}; mend the line"))
         lines.append(number)
     if not pairs:
         raise DocumentError(f"{path}: there is no pair in it; {expected}, one in a line")

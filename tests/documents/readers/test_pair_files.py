@@ -9,7 +9,7 @@ from typed import Patch
 from graphdoc import read_documents
 from graphdoc.documents.document import Document
 from graphdoc.documents.readers.folders import source_reaching
-from graphdoc.documents.readers.pair_files import read_link_file, read_pair_file
+from graphdoc.documents.readers.pair_files import Pairs, read_link_file, read_pair_file
 from graphdoc.errors import DocumentError
 
 
@@ -38,6 +38,7 @@ def test_ids_are_those_of_documents(tmp_path: Path) -> None:
     given = (" doc 0 ", "a\u00a0", "b\0c")
     documents = [Document.from_mapping({"id": id, "text": "Rice."}).id for id in given]
     assert list(read_pair_file(written(tmp_path / "pairs.tsv", "\t".join((*given[:2], "1"))))) == [(*documents[:2], 1)]
+    assert list(Pairs.from_sequence([(*given[:2], 1)])) == [(*documents[:2], 1)]
     assert list(read_link_file(written(tmp_path / "links.tsv", "\t".join(given[1:])))) == [(*documents[1:], 1)]
     with pytest.raises(DocumentError, match=r"links.tsv:1: "):
         read_link_file(written(tmp_path / "links.tsv", "a\t \n"))
