@@ -46,7 +46,7 @@ SOURCES = (
     "scisumm_acl/papers.jsonl.gz", "standard_ebooks/chapters.jsonl.gz", "newsgroups20/train.jsonl.gz",
 )  # fmt: skip
 RECORD = {
-    "format": "graphdoc index", "format_version": 4, "source": None, "similarity": "cosine",
+    "format": "graphdoc index", "format_version": 5, "source": None, "similarity": "cosine",
     "search_by": "passage",
     "words": word_settings("en"), "model": {"name": "drawn", "dtype": "float32"}, "weights": "", "versions": {},
 }  # fmt: skip

@@ -54,8 +54,8 @@ class DocumentEncoder(VectorPipeline):
         dtype: precision of the transformer's weights; graph and readout stay in fp32.
     """
 
-    # What from_pretrained loaded it from, by which it can be loaded again.
-    source: str | None = None
+    # Arguments of from_pretrained that load it again.
+    source: dict[str, Any] | None = None
 
     @classmethod
     def from_pretrained(
@@ -85,7 +85,9 @@ class DocumentEncoder(VectorPipeline):
         require_path("model", name)
         model, tokenizer = load_checkpoint(name, revision=revision, **settings)
         encoder = cls(model, tokenizer, name=name_of(name), device=device, dtype=dtype)
-        encoder.source = str(Path(name).resolve()) if Path(name).is_dir() else str(name)
+        source = str(Path(name).resolve()) if Path(name).is_dir() else str(name)
+        encoder.source = {"name": source, **{key: getattr(model.config, key) for key in settings}}
+        encoder.source |= {} if revision is None else {"revision": revision}
         return encoder
 
     @classmethod
@@ -144,8 +146,9 @@ class DocumentEncoder(VectorPipeline):
     def fit(self, documents: ManyDocuments | AnyDocument, **options: Unpack[FitOptions]) -> Fit:
         """Fit the encoder to a corpus without training, in one pass and bounded memory.
 
-        No labels are read. Options: ``centre``, ``lexical``, ``lexical_weight``, ``corpus`` and ``processes`` as
-        :class:`~graphdoc.inference.fitting.FitOptions` describes them, and those of :meth:`encode`.
+        No labels are read, and evidence gives way to the cosine. Options: ``centre``, ``lexical``, ``lexical_weight``,
+        ``corpus`` and ``processes`` as :class:`~graphdoc.inference.fitting.FitOptions` describes them, and those of
+        :meth:`encode`.
 
         Returns:
             What was learned. The encoder has it from then on, and :meth:`save_pretrained` keeps it.
@@ -164,7 +167,9 @@ class DocumentEncoder(VectorPipeline):
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write the encoder as one folder that :meth:`from_pretrained` reads (safetensors, atomic)."""
         require_path("folder", folder)
-        return save_checkpoint(self.model, self.tokenizer, folder, name=self.name)
+        saved = save_checkpoint(self.model, self.tokenizer, folder, name=self.name)
+        self.source = self.source or {"name": str(saved.resolve())}
+        return saved
 
     def push_to_hub(
         self,
@@ -184,7 +189,7 @@ class DocumentEncoder(VectorPipeline):
         api = HfApi(token=token)
         api.create_repo(repo_id, private=private, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
-            card = self.save_pretrained(folder) / "README.md"
+            card = save_checkpoint(self.model, self.tokenizer, folder, name=self.name) / "README.md"
             card.write_text(card.read_text("utf-8").replace("path/to/this/folder", repo_id), "utf-8")
             where: dict[str, Any] = {"repo_id": repo_id, "folder_path": folder, "revision": revision}
             return str(api.upload_folder(**where, commit_message=commit_message))

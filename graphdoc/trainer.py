@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike, fspath
@@ -16,6 +17,7 @@ from .documents.document import Document
 from .encoder import DocumentEncoder
 from .errors import SettingsError
 from .evaluation.evaluator import Evaluator
+from .inference.segmenting import as_document
 from .losses import Loss
 from .registry import RECIPES, load
 from .runtime.files import write_text
@@ -70,8 +72,9 @@ def train(
             start.name = settings.folder.name
         move_to_device(start.model, processes.device)
         config = start.model.config
-        # Where the loss does not say how vectors are compared, passages are if the model compares them.
-        is_kept = settings.similarity is None and similarity_of(config.similarity).reads_passages
+        # A loss of the user's own does not say how vectors are compared; where ours does not, passages may be.
+        is_foreign = loss is not None and not type(loss).__module__.startswith("graphdoc.losses.")
+        is_kept = is_foreign or (settings.similarity is None and similarity_of(config.similarity).reads_passages)
         if "similarity" not in settings.model.settings and not is_kept:
             config.similarity = settings.similarity or "cosine"
         evaluation = None
@@ -218,8 +221,12 @@ def _documents(documents: Any) -> tuple[dict[str, Any], Any]:
             hasattr(documents, name) for name in ("iterrows", "column_names")
         )
         kept: Any = documents if is_read_again else list(documents)
+        # Texts are told from paths by their spaces, unless one of them is there.
         if isinstance(kept, Sequence) and kept and all(isinstance(one, str | PathLike) for one in kept):
-            return {"source": [fspath(one) for one in kept]}, None
+            paths = [fspath(one) for one in kept]
+            if any(len(path.split()) < 2 or os.path.exists(path) for path in paths):  # noqa: PTH110 (a text is too long a Path)
+                return {"source": paths}, None
+            kept = list(map(as_document, paths))
         return {"source": IN_MEMORY}, kept
     raise SettingsError(f"documents={type(documents).__name__} cannot be read; give documents, a data set or a path")
 

@@ -293,6 +293,18 @@ class TestSettings:
             for seed, found in enumerate(pool.map(weights, [0, 1] * 4)):
                 assert torch.equal(found, alone[seed % 2])
 
+    @pytest.mark.parametrize(
+        ("settings", "keeps"),
+        [({"similarity": "evidence", "query_prompt": "q "}, True), ({"language": "de", "passage_words": 60}, False)],
+    )
+    def test_scores_of_other_vectors_are_not_those_that_were_measured(
+        self, settings: dict[str, Any], keeps: bool, caplog: Log
+    ) -> None:
+        with caplog.at_level(logging.WARNING, "graphdoc"):
+            found = DocumentEncoder.from_pretrained("mini", device="cpu", **settings)
+        assert (found.evidence is not None) == keeps == (not caplog.records)
+        assert keeps or "language" in caplog.text
+
     def test_an_untrained_graph_is_reported(self, tiny: DocumentEncoder, mini: DocumentEncoder, caplog: Log) -> None:
         with caplog.at_level(logging.WARNING, "graphdoc"):
             mini.compare("Tides rise.", "Clocks drift.")

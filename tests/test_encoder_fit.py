@@ -180,7 +180,7 @@ def test_saving_and_loading_changes_no_bit(fitted: DocumentEncoder, documents: D
     encoded, before, source = again.encode_levels(documents[0]), origin_of(again, {}), again.source
     again.fit(documents[:5], lexical={"least_documents": 1})
     after = origin_of(again, {})
-    assert source == str(tmp_path) and again.source is None
+    assert source == {"name": str(tmp_path)} and again.source is None
     assert before["weights"] != after["weights"] and before["model"] != after["model"]
     with pytest.raises(ModelError, match="encode it again"):
         again.compare(encoded, documents[1])

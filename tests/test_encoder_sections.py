@@ -172,8 +172,7 @@ class TestAttention:
         assert table.readout_layer == layers
         assert table.is_chunkwise
         frame = table.to_frame()
-        sums = frame.groupby(["layer", "head", "target"])["weight"].sum()
-        np.testing.assert_allclose(sums, 1, atol=1e-5)
+        np.testing.assert_allclose(frame.groupby(["layer", "head", "target"])["weight"].sum(), 1, atol=1e-5)
         last = frame[frame["layer"] == layers]
         assert set(last["edge_kind"]) == {EdgeKind.CHUNKWISE.label} == {"chunkwise"}
         assert set(last["head"]) == {0, 1, 2, 3}

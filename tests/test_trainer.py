@@ -183,12 +183,14 @@ def test_a_loss_and_an_evaluator_of_ones_own(
             return (candidates - self.place - self.seen / 100).square().mean()
 
     def train(folder: Path) -> tuple[Far, DocumentEncoder]:
-        loss, trained = Far(), encoder(graph_layers=1)
+        loss, trained = Far(), encoder(graph_layers=1, similarity="cosine")
         Trainer(trained, SubDocuments(documents), loss, output=folder, **FEW).train(resume=True)
         return loss, trained
 
     before = encoder(graph_layers=1).encode(documents[:3])
     loss, trained = train(tmp_path / "own")
+    # It does not say how vectors are compared.
+    assert trained.model.config.similarity == "cosine"
     assert np.abs(trained.encode(documents[:3]) - 1).mean() < np.abs(before - 1).mean()
     # Its weights are trained, and all that steps change goes on where it was; but they are none of the model's.
     assert (loss.place != 1).all() and (loss.still == 1).all()
@@ -226,6 +228,14 @@ def test_defaults_of_a_task_leave_settings_alone(encoder: Encoders, documents: D
     for task, given in ((SubDocuments(documents), settings), (SubDocuments(documents, "one_passage"), None)):
         trainer = Trainer(encoder(), task, settings=given)
         assert isinstance(trainer.settings, SubDocumentSettings) and trainer.settings.split == "one_passage"
+
+
+def test_texts_are_told_from_paths(encoder: Encoders, documents: Documents) -> None:
+    texts = [document.text for document in documents]
+    held = Trainer(encoder(), SubDocuments(iter(texts))).settings.corpus.in_memory
+    assert [document.text for document in held] == texts
+    named = ["a.jsonl", "b c.jsonl"]
+    assert Trainer(encoder(), SubDocuments(named)).settings.corpus.sources == named
 
 
 @pytest.mark.parametrize("stops", [False, True])

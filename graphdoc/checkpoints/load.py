@@ -82,7 +82,10 @@ def load_checkpoint(
     else:
         raise ModelError(f"checkpoint {name} has no {WEIGHTS_FILE}; save it again or fetch the missing file")
     load_vocabulary(model, folder, name)
-    _leave_out_foreign_head(model, values, settings, name)
+    changed = _changed(values, settings)
+    _leave_out_foreign_head(model, changed, name)
+    if values.get("background") and config.background is None:
+        logger.warning("scores of %s were measured with another %s; compare gives the cosine", name, min(changed))
     if config.matching is not None:
         model.subtopic_folder = subtopic_folder(name, folder, revision)
     return model, tokenizer
@@ -133,11 +136,16 @@ def _read_config(folder: Path, name: str) -> dict[str, Any]:
 
 def _config(values: Mapping[str, Any], settings: Mapping[str, Any], name: str) -> DocumentConfig:
     check_settings(settings, name)
-    values = {**values, **settings}
-    if settings.keys() - {"max_passages"}:
-        # Other vectors have other scores.
-        values.pop("background", None)
-    return checked_config(values, name)
+    # Other vectors have other scores.
+    own = {"background": None} if _changed(values, settings) else {}
+    return checked_config({**values, **own, **settings}, name)
+
+
+def _changed(saved: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
+    """Settings with which vectors of documents are others than a checkpoint was saved with."""
+    same = ("max_passages", "query_prompt", "similarity", "search_by", "background")
+    before = {name: saved.get(name, getattr(DocumentConfig, name)) for name in settings if name not in same}
+    return [name for name, value in before.items() if settings[name] != value]
 
 
 def _load_weights(folder: Path, config: DocumentConfig, name: str) -> DocumentModel:
@@ -231,17 +239,14 @@ def _require_fit(wrong: Collection[str], owner: str) -> None:
         )
 
 
-def _leave_out_foreign_head(
-    model: DocumentModel, saved: Mapping[str, Any], settings: Mapping[str, Any], name: str
-) -> None:
+def _leave_out_foreign_head(model: DocumentModel, changed: Sequence[str], name: str) -> None:
     """Take a classification head away where settings make other vectors than those that it was learned on."""
     # Pairs are told apart by the head alone, and without it nothing would be left.
     if model.head is None or model.config.matching is not None:
         return
-    learned_on = {key: saved.get(key, getattr(DocumentConfig, key)) for key in _READ_BY_HEAD}
-    if changed := [key for key, value in learned_on.items() if key in settings and settings[key] != value]:
+    if read := [key for key in _READ_BY_HEAD if key in changed]:
         logger.warning(
-            "the classification head of %s was learned on vectors with another %s, and is left out", name, changed[0]
+            "the classification head of %s was learned on vectors with another %s, and is left out", name, read[0]
         )
         model.remove_head(subtopics=False)
 

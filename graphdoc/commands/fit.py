@@ -129,7 +129,7 @@ def _lines_of_fit(fitted: Fit, name: str, hidden: int) -> list[str]:
         numbers = f"{fitted.lexical_size} numbers over {counted(fitted.terms, 'term')}"
         lines.append(f"lexical part: {numbers}, {held}; length {fitted.lexical_weight:.2f} to 1 of the passages")
     if fitted.background is not None:
-        lines.append(f"scores are compared with those of all pairs of {fitted.background.documents:,} documents")
+        lines.append(f"scores are cosines, beside those of all pairs of {fitted.background.documents:,} documents")
     if fitted.documents < _FEW:
         lines.append(f"warning: {documents} are few to learn from; some hundreds are better")
     return [*lines, f"vectors of {hidden:,} numbers"]

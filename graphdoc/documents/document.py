@@ -52,7 +52,7 @@ class Document:
     """
 
     id: str
-    sections: tuple[Section, ...]
+    sections: tuple[Section, ...] = field(repr=False)
     title: str = ""
     label: Label = None
     metadata: Mapping[str, Any] = field(default_factory=Metadata, hash=False)

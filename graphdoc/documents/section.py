@@ -51,7 +51,8 @@ class Section:
         path: Any = self.path
         if isinstance(path, str) or not isinstance(path, Iterable):
             raise DocumentError(f"its path is {described(path)}; give the headings as a list")
-        object.__setattr__(self, "path", tuple(map(_in_path, path)))
+        above = (one[:PATH_CHARACTERS] if isinstance(one, str) else one for one in path)
+        object.__setattr__(self, "path", tuple(clean_line(one, "path") for one in above))
 
 
 def is_missing(value: Any) -> bool:
@@ -123,10 +124,6 @@ def clean_line(text: Any, name: str) -> str:
     cleaned = " ".join(normalized(clean_text(text)).split())
     # What is clean stays the same object: sections share the headings above them.
     return text if cleaned == text else cleaned
-
-
-def _in_path(heading: Any) -> str:
-    return clean_line(heading[:PATH_CHARACTERS] if isinstance(heading, str) else heading, "path")
 
 
 def _checked_level(level: Any) -> int:

@@ -69,16 +69,17 @@ class GraphKind(ABC):
 
 
 def graph_kind(name: str, **settings: Any) -> GraphKind:
-    """A graph kind by its name, with those of the settings that it reads.
+    """A graph kind by its name, with its own settings.
 
-    >>> graph_kind("window", window=3, graph_layers=2)
+    >>> graph_kind("window", window=3)
     WindowGraph(window=3)
     """
     if name not in GRAPH_KINDS:
         raise SettingsError(f"graph kind {name!r} is unknown; use one of {', '.join(GRAPH_KINDS)}")
     kind = load(GRAPH_KINDS[name])
-    names = {field.name for field in fields(kind)} & settings.keys()
-    return kind(**{name: settings[name] for name in names})  # type: ignore[no-any-return]
+    if unknown := settings.keys() - {field.name for field in fields(kind)}:
+        raise SettingsError(f"graph_settings.{min(unknown)} is no setting of graph_kind={name}")
+    return kind(**settings)  # type: ignore[no-any-return]
 
 
 def section_starts(section_of: Rows) -> Rows:

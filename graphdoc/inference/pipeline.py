@@ -441,7 +441,7 @@ class EncodingPipeline:
     def require_vectors(self) -> None:
         """Refuse to encode single documents with a model that reads two together."""
         config = self.model.config
-        if config.views is not None and config.matching.reads_pairs:
+        if config.views is not None and config.matching.encoder == "cross":
             raise ModelError(
                 f"{self.name} reads two documents together and has no vectors of single ones; use graphdoc match or "
                 "encoder.match, or another model"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from transformers import AutoConfig, PreTrainedConfig
@@ -96,8 +95,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
                 setattr(self, name, kind(**values).as_values())
         if self.labels is not None:
             self.labels = checked_labels(self.labels, self.multi_label)
-        if unknown := (self.graph_settings or {}).keys() - {field.name for field in fields(self.graph)}:
-            raise ValueError(f"graph_settings.{min(unknown)} is no setting of graph_kind={self.graph_kind}")
+        _ = self.graph  # It checks its settings.
         try:
             # All of them, so that a model that is saved has them whatever their defaults become.
             self.readout_settings = self.own_readout_settings.as_values() or None

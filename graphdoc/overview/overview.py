@@ -58,12 +58,12 @@ class Overview(JsonResult):
     the documents as repeated, ``coverage`` what of them was encoded.
     """
 
-    documents: Sequence[Digest]
-    words: WordCounts
-    points: npt.NDArray[np.float32]
+    documents: Sequence[Digest] = field(repr=False)
+    words: WordCounts = field(repr=False)
+    points: npt.NDArray[np.float32] = field(repr=False)
     groups: Sequence[Group]
-    neighbours: Neighbours
-    duplicates: Sequence[Rows]
+    neighbours: Neighbours = field(repr=False)
+    duplicates: Sequence[Rows] = field(repr=False)
     model: Mapping[str, Any]
     settings: Mapping[str, Any]
     background: Background | None = None

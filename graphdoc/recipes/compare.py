@@ -160,7 +160,8 @@ class ComparisonRecipe(CorpusRecipe[ComparisonSettings]):
     def _plan_groups(self) -> Rows:
         """Draw batches of documents of groups, and give their rows."""
         settings, ids, groups = self.settings, self.corpus.ids, _groups(self.settings, self.corpus)
-        self._labels, sizes, smallest = groups.labels, groups.sizes, settings.smallest_group
+        self._labels, sizes = groups.labels, groups.sizes
+        smallest = settings.groups.smallest or (1 if settings.sections.number > 1 else 2)
         has_label = self._labels >= 0
         is_trained = has_label & (sizes[self._labels] >= smallest)
         rows, number = np.flatnonzero(is_trained), int((sizes >= smallest).sum())

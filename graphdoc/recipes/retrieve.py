@@ -157,7 +157,7 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
             pools = RowLists.from_lists(
                 self._rows_of(id for id, grade in judged.qrels[query].items() if grade <= 0) for query in judged.queries
             )
-        elif wanted.are_listed:
+        elif wanted.kind not in ("random", "judged"):
             pools = RowLists.from_lists([np.empty(0, np.int64)] * len(judged.queries)) if wanted.per_query else None
             mined = MinedNegatives(self.run, self, judged, sets.source_documents)
         draws = NegativeSampler(wanted.per_query, self.settings.training.seed, groups, self._answers, pools)

@@ -22,12 +22,13 @@ from ..segmentation.spans import SegmentedDocument
 from ..settings.document import Paragraph
 from ..similarity.comparison import Comparison
 from ..similarity.encoded_document import EncodedDocument
+from ..similarity.hierarchical import SENTENCE_SCORINGS
 from ..similarity.kinds import similarity_of
 from ..vectors.folder import origin_of
 from .fusion import Scores
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, RANDOM_SCORE, LanceStore, State, folder_of, is_one_of
 from .results import Hit, SearchResults
-from .search import BY_PASSAGES, BY_SENTENCES, RANKINGS, Search, SearchOptions, SearchSettings
+from .search import BY_PASSAGES, RANKINGS, Search, SearchOptions, SearchSettings
 from .sentences import SentenceSearch, stored_sentences
 from .table import (
     DOCUMENT_COLUMNS,
@@ -47,7 +48,7 @@ from .table import (
 from .terms import Query, QueryFactory, random_queries, word_settings
 from .updating import Update, UpdateReport, encode_with_known
 
-FORMAT, FORMAT_VERSION = "graphdoc index", 4
+FORMAT, FORMAT_VERSION = "graphdoc index", 5
 # Documents that are written to an index of words at once.
 _WRITE_BATCH_DOCUMENTS = 2_000
 # A query whose best hit is below what this share of random queries stays below is not answered.
@@ -162,7 +163,7 @@ class DocumentIndex:
                     "the hub; give it to DocumentIndex.open(path, encoder)"
                 )
             settings = {"dtype": model["dtype"], "max_passages": model["max_passages"], **self._loading}
-            encoder = DocumentEncoder.from_pretrained(source, **settings)
+            encoder = DocumentEncoder.from_pretrained(**{**source, **settings})
             self._require_same_model(encoder)
             self._encoder = encoder
         return self._encoder
@@ -308,7 +309,7 @@ class DocumentIndex:
 
     def comparer(self, query: Document, by: str = "hybrid") -> Callable[[Hit], Comparison]:
         """A function that compares a query document with a hit of a search, for :meth:`SearchResults.to_html`."""
-        has_sentences = by in BY_SENTENCES
+        has_sentences = by in SENTENCE_SCORINGS
         encoded = self._encoded_query(query)
         if has_sentences:
             encoded = with_sentences(self.encoder, encoded, paragraph=self.paragraph)
@@ -332,7 +333,7 @@ class DocumentIndex:
         chosen, store = SearchSettings(top_k=top_k, **settings), self._latest
         state = store.state()
         search: Search | SentenceSearch
-        if chosen.by in BY_SENTENCES:
+        if chosen.by in SENTENCE_SCORINGS:
             if not isinstance(query, Document):
                 raise SettingsError(f"by={chosen.by!r} ranks by a document; give one, such as Document.from_text(...)")
             shown: dict[str, Any] = {"text": query.text, "document": query.id, "title": query.title}

@@ -22,7 +22,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
 from ..runtime.arrays import Vectors
-from ..runtime.memory import give_back_memory, quick_imports
+from ..runtime.memory import give_back_memory, limit_heaps, quick_imports
 from ..runtime.text import one_line
 from ..segmentation.term_weights import terms_of
 from ..settings.document import Paragraph
@@ -445,6 +445,7 @@ def _lancedb() -> Any:
     os.environ.setdefault("LANCEDB_LOG", "error")
     # Read ahead of those who wait for it; maintenance would fill the 2 GB that LanceDB takes by itself.
     os.environ.setdefault("LANCE_DEFAULT_IO_BUFFER_SIZE", str(32 << 20))
+    limit_heaps()
     try:
         with quick_imports():
             import lancedb

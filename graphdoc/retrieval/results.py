@@ -13,12 +13,12 @@ from ..analysis.pages.search import search_page
 from ..analysis.report.page import render_report
 from ..runtime.files import JsonResult, write_text
 from ..similarity.comparison import Comparison
+from ..similarity.hierarchical import SENTENCE_SCORINGS
 from .alignments import ALIGNMENT_COLUMNS, HitAlignment
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_BY_PASSAGES = ("hybrid", "words", "vectors")
 _HIT_COLUMNS = ("rank", "id", "title", "score")
 _PASSAGE_COLUMNS = ("passage", "heading", "start", "end", "text")
 
@@ -191,7 +191,7 @@ class SearchResults(JsonResult):
     def columns(self) -> tuple[str, ...]:
         """The columns of :meth:`to_frame`: of the document, its rank and score in each ranking, and of each row."""
         parts = [f"{name}_{value}" for name in self._rankings for value in ("rank", "score")]
-        return (*_HIT_COLUMNS, *parts, *(_PASSAGE_COLUMNS if self.by in _BY_PASSAGES else ALIGNMENT_COLUMNS))
+        return (*_HIT_COLUMNS, *parts, *(ALIGNMENT_COLUMNS if self.by in SENTENCE_SCORINGS else _PASSAGE_COLUMNS))
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of :meth:`to_frame` as dictionaries."""
@@ -211,7 +211,7 @@ class SearchResults(JsonResult):
 
     @property
     def _rankings(self) -> tuple[str, str]:
-        return "words", "vectors" if self.by in _BY_PASSAGES else self.by
+        return "words", self.by if self.by in SENTENCE_SCORINGS else "vectors"
 
     def to_dict(self, *, explain: bool = False, excerpt: bool = False) -> dict[str, Any]:
         """Everything as plain values, the content of the JSON file (see :meth:`Hit.to_dict`)."""

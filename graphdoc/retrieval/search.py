@@ -16,7 +16,7 @@ from ..errors import RetrievalError, SettingsError
 from ..runtime.arrays import Vectors
 from ..segmentation.spans import PASSAGE_LIMIT
 from ..segmentation.term_weights import TermCounts
-from ..similarity.hierarchical import Direction, Normalization, SentenceScoring
+from ..similarity.hierarchical import SENTENCE_SCORINGS, Direction, Normalization, SentenceScoring
 from ..similarity.kinds import maxsim_weights
 from .filters import no_filter, store_filter
 from .fusion import PASSAGE_WEIGHTS, Fused, Fusion, Ranking, best_first, fuse, lowered, shared_places
@@ -29,7 +29,6 @@ RankedLevel = Literal["passage", "document"]
 WordsLevel = Literal["passage", "document", "both"]
 PassageScoring = Literal["hybrid", "words", "vectors"]
 BY_PASSAGES: tuple[str, ...] = get_args(PassageScoring)
-BY_SENTENCES: tuple[str, ...] = get_args(SentenceScoring)
 MOST_ROWS = 10_000_000
 # Each ranking, the column that it searches by what is ranked.
 RANKINGS: dict[str, dict[str, str]] = {
@@ -41,7 +40,7 @@ _READ_TOGETHER = 32
 # With more rows the three best passages of a document are more often all found; by words they cost little time.
 _DEPTH = {"words": 1_000, "vectors": 200}
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "by": (*BY_PASSAGES, *BY_SENTENCES),
+    "by": (*BY_PASSAGES, *SENTENCE_SCORINGS),
     "fusion": get_args(Fusion),
     "words_level": get_args(WordsLevel),
     "vectors_level": get_args(RankedLevel),
@@ -136,7 +135,7 @@ class SearchSettings:
         """How rankings are fused; None where there is one."""
         if self.by == "hybrid":
             return self.fusion or "score"
-        return "weighted" if self.by in BY_SENTENCES and self.weight else None
+        return "weighted" if self.by in SENTENCE_SCORINGS and self.weight else None
 
 
 class Search:

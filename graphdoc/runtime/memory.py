@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,10 +15,21 @@ def give_back_memory() -> None:
     Tensors whose sizes never repeat, as batches of documents have them, leave holes in its heap: encoding 1,000 short
     documents left about 50 MB behind, and the next 1,000 as much again.
     """
-    if sys.platform.startswith("linux"):
-        # Other C libraries of Linux have no such function.
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)
+    _call_c_library("malloc_trim", 0)
+
+
+def limit_heaps() -> None:
+    """Let new threads share two heaps of the GNU C library: each keeps what was freed in it.
+
+    With a heap for every thread, making an index of 100,000 passages took 1.3 GB of memory instead of 1.05.
+    """
+    _call_c_library("mallopt", -8, 2)  # M_ARENA_MAX
+
+
+def _call_c_library(name: str, *values: int) -> None:
+    # Windows gives no library, and others have no such functions.
+    with suppress(OSError, AttributeError, TypeError):
+        getattr(ctypes.CDLL(None), name)(*values)
 
 
 def free_memory() -> int | None:

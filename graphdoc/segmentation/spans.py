@@ -208,8 +208,8 @@ class SegmentedDocument:
     """
 
     document: Document
-    passages: tuple[Span, ...]
-    token_ids: tuple[tuple[int, ...], ...]
+    passages: tuple[Span, ...] = field(repr=False)
+    token_ids: tuple[tuple[int, ...], ...] = field(repr=False)
     coverage: Coverage
     passage_vectors: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
 

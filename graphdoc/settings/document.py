@@ -119,11 +119,6 @@ class ViewSettings(ClusterSettings):
     joint: bool = False
     """read all views of a pair at once, in one graph whose readout pools them, and not one by one"""
 
-    @property
-    def reads_pairs(self) -> bool:
-        """Whether two documents are read together, so that single ones have no vectors."""
-        return self.encoder == "cross"
-
 
 Skip = Literal["identity", "linear"]
 Unit = Literal["passage", "chunk", "sentence"]

@@ -189,11 +189,6 @@ class ComparisonSettings(PairRunSettings):
             )
         return self
 
-    @property
-    def smallest_group(self) -> int:
-        """Documents that a group must have."""
-        return self.groups.smallest or (1 if self.sections.number > 1 else 2)
-
 
 class QuerySettings(Settings):
     """Which queries are trained on, and which documents answer them."""
@@ -235,11 +230,6 @@ class NegativeSettings(Settings):
     it, since they probably answer the query too; 0 keeps all"""
     refresh: Annotated[float, Field(gt=0, lt=1)] | None = None
     """share of the training after which the model's own lists replace them, from the next epoch on; null for never"""
-
-    @property
-    def are_listed(self) -> bool:
-        """Whether they are drawn from lists."""
-        return self.kind not in ("random", "judged")
 
 
 class QueryLossSettings(ContrastSettings):

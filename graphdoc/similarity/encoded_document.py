@@ -49,17 +49,17 @@ class EncodedDocument:
     """
 
     segmented: SegmentedDocument
-    vector: Vectors
-    passages: Vectors
-    passage_attributions: Vectors
-    weights: Vectors
-    passage_mean: Vectors | None = None
-    sentences: tuple[Span, ...] | None = None
-    sentence_vectors: Vectors | None = None
-    context_free_sentence_vectors: Vectors | None = None
-    paragraph_rows: npt.NDArray[np.int32] | None = None
-    own_sections: Vectors | None = None
-    attention: ChunkwiseAttention | None = None
+    vector: Vectors = field(repr=False)
+    passages: Vectors = field(repr=False)
+    passage_attributions: Vectors = field(repr=False)
+    weights: Vectors = field(repr=False)
+    passage_mean: Vectors | None = field(default=None, repr=False)
+    sentences: tuple[Span, ...] | None = field(default=None, repr=False)
+    sentence_vectors: Vectors | None = field(default=None, repr=False)
+    context_free_sentence_vectors: Vectors | None = field(default=None, repr=False)
+    paragraph_rows: npt.NDArray[np.int32] | None = field(default=None, repr=False)
+    own_sections: Vectors | None = field(default=None, repr=False)
+    attention: ChunkwiseAttention | None = field(default=None, repr=False)
     lexical: LexicalShares | None = field(default=None, compare=False, repr=False)
     model: Mapping[str, Any] = field(default_factory=dict)
 
@@ -68,11 +68,6 @@ class EncodedDocument:
         # A model names only those of its sentences that change something; how much was read makes no other vectors.
         names = dict.fromkeys((*model, *SENTENCE_SETTINGS))
         return [name for name in names if self.model.get(name) != model.get(name) and name != "max_passages"]
-
-    @property
-    def non_lexical_width(self) -> int:
-        """Numbers of the document vector that stand for no words."""
-        return len(self.vector) - (0 if self.lexical is None else self.lexical.size)
 
     @cached_property
     def passage_terms(self) -> PassageTerms:

@@ -77,11 +77,6 @@ class CosineStatistics(NamedTuple):
     mean: float
     deviation: float
 
-    @classmethod
-    def from_cosines(cls, cosines: Floats) -> Self:
-        """Learn from cosines ``(pairs,)``."""
-        return cls(float(cosines.mean()), max(float(cosines.std()), ALIKE))
-
     def z_scores(self, cosines: Any) -> Any:
         """Z-scores of cosines."""
         return (cosines - self.mean) / self.deviation
@@ -105,7 +100,8 @@ class Calibration:
         drawn = np.unique(np.linspace(0, len(units) - 1, min(len(units), MOST_COMPARED)).astype(np.int64))
         pairs = np.triu_indices(len(drawn), 1)
         cosines = units[drawn] @ units[drawn].T, (weights[drawn] @ weights[drawn].T).toarray()
-        return cls(*(CosineStatistics.from_cosines(found[pairs]) for found in cosines))
+        spreads = ((float(one[pairs].mean()), max(float(one[pairs].std()), ALIKE)) for one in cosines)
+        return cls(*(CosineStatistics(*spread) for spread in spreads))
 
     def joined(self, units: Floats, weights: Any) -> Any:
         """Rows whose inner products are sums of z-scores less a constant, sparse ``(documents, hidden + terms)``."""
@@ -137,7 +133,8 @@ class Reference:
     @classmethod
     def from_documents(cls, documents: Sequence[EncodedDocument]) -> Self:
         """Learn from a collection of encoded documents."""
-        vectors = np.stack([one.vector[: one.non_lexical_width] for one in documents])
+        words = [0 if one.lexical is None else one.lexical.size for one in documents]
+        vectors = np.stack([one.vector[: len(one.vector) - size] for one, size in zip(documents, words, strict=True)])
         return cls.from_vectors(vectors, [one.term_totals for one in documents])
 
     @classmethod

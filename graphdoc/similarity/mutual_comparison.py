@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -36,11 +36,11 @@ class MutualComparison(JsonResult):
         evidence: what ``evidence`` measures documents by in such collections; larger ones are measured by themselves.
     """
 
-    documents: Sequence[EncodedDocument]
+    documents: Sequence[EncodedDocument] = field(repr=False)
     model: Mapping[str, Any]
     similarity: str = "cosine"
-    model_background: Background | None = None
-    evidence: Reference | None = None
+    model_background: Background | None = field(default=None, repr=False)
+    evidence: Reference | None = field(default=None, repr=False)
 
     @cached_property
     def background(self) -> Background | None:

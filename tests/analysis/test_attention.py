@@ -43,8 +43,7 @@ def test_weights_of_one_target_sum_to_one(
     for document in structured:
         table = encoder.attention(document)
         frame = table.to_frame()
-        sums = frame.groupby(["layer", "head", "target"])["weight"].sum()
-        np.testing.assert_allclose(sums, 1, atol=1e-5)
+        np.testing.assert_allclose(frame.groupby(["layer", "head", "target"])["weight"].sum(), 1, atol=1e-5)
         has_readout = not layers or shows_readout(encoder, document)
         assert table.layers == list(range(layers + has_readout))
         assert table.readout_layer == (layers if has_readout else None)
@@ -90,8 +89,7 @@ class TestTable:
             *("source_heading", "target_heading", "source_text", "target_text"),
         ]
         passages = table.segmented.passages
-        count = len(passages)
-        kinds = ["document", *["passage"] * count, *["section"] * 3]
+        kinds = ["document", *["passage"] * len(passages), *["section"] * 3]
         texts = [
             structured[0].title,
             *table.segmented.texts,
@@ -137,8 +135,7 @@ class TestTable:
                     call(layer, head)
 
     def test_csv(self, table: AttentionTable, tmp_path: Path) -> None:
-        path = table.to_csv(tmp_path / "attention.csv")
-        with path.open(newline="", encoding="utf-8") as file:
+        with table.to_csv(tmp_path / "attention.csv").open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         assert list(rows[0]) == CSV_COLUMNS and len(rows) == len(table)
         np.testing.assert_allclose([float(row["weight"]) for row in rows], table.weight, rtol=1e-6)

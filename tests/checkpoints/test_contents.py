@@ -139,8 +139,7 @@ class TestNames:
         for key in ("attn_implementation", "_attn_implementation"):
             values[key] = values["encoder_config"][key] = "flash_attention_2"
         (checkpoint / CONFIG_FILE).write_text(json.dumps(values))
-        transformer = load(checkpoint).model.passage_encoder.transformer
-        assert transformer.config._attn_implementation in ("sdpa", "eager")
+        assert load(checkpoint).model.passage_encoder.transformer.config._attn_implementation in ("sdpa", "eager")
         expected = DocumentEncoder.from_backbone(backbone, device="cpu").tokenizer.get_vocab()
         tokenizer = json.loads((backbone / "tokenizer.json").read_text())
         tokenizer["added_tokens"][0]["content"] = "<secret>"
@@ -153,8 +152,7 @@ class TestNames:
     def test_chat_templates_write_nothing(self, backbone: Path, tmp_path: Path) -> None:
         templates = [{"name": "../../secret", "template": "x"}, {"name": "default", "template": "y"}]
         set_value(backbone / TOKENIZER_FILE, "chat_template", templates)
-        encoder = DocumentEncoder.from_backbone(backbone, device="cpu")
-        folder = encoder.save_pretrained(tmp_path / "a" / "b")
+        folder = DocumentEncoder.from_backbone(backbone, device="cpu").save_pretrained(tmp_path / "a" / "b")
         assert not list(tmp_path.rglob("*.jinja"))
         assert load(folder).hidden_size
 

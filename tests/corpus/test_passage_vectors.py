@@ -84,8 +84,7 @@ class TestContent:
         whole = prepare_passage_vectors(corpus, model)
         half = prepare_passage_vectors(corpus, model, precision="bfloat16")
         assert half.folder != whole.folder
-        difference = np.abs(whole.vectors_of(0) - half.vectors_of(0)).max()
-        assert 1e-4 < difference < 1
+        assert 1e-4 < np.abs(whole.vectors_of(0) - half.vectors_of(0)).max() < 1
         with pytest.raises(ModelError, match="dtype 'int8'"):
             prepare_passage_vectors(corpus, model, precision="int8")  # type: ignore[arg-type]
 
@@ -146,8 +145,7 @@ class TestRuns:
         with torch.no_grad():
             next(model.passage_encoder.parameters())[5].add_(1)
         folders.append(prepare_passage_vectors(corpus, model).folder)
-        other = prepare(max_passages=3)
-        folders.append(prepare_passage_vectors(other, tiny_encoder().model).folder)
+        folders.append(prepare_passage_vectors(prepare(max_passages=3), tiny_encoder().model).folder)
         assert len({folder.name for folder in folders}) == 4
 
     def test_a_damaged_part_is_made_again(self, corpus: TrainingCorpus, model: DocumentModel) -> None:

@@ -182,8 +182,7 @@ def test_it_is_stored_and_streamed_alike(prepare: Prepare, stream: Stream, web: 
     assert [one.id for one in streamed] == stored.ids
     assert [one.group for one in streamed] == [stored[number].group for number in range(len(stored))]
     assert not list((web.parent / "datasets").rglob("*.arrow")), "nothing is copied"
-    first = prepare(dataset=str(web), split="train[:25%]")
-    assert first.ids == stored.ids[:ROWS]
+    assert prepare(dataset=str(web), split="train[:25%]").ids == stored.ids[:ROWS]
     named = prepare(dataset=str(web), dataset_config="plain_text")
     assert named.fingerprint == stored.fingerprint
 
@@ -212,8 +211,7 @@ def test_changed_files_make_another_corpus_and_touched_ones_do_not(prepare: Prep
     assert prepare(dataset=str(web)).fingerprint == before.fingerprint
     pq.write_table(pa.table({"text": [text_of(2, 1000 + row) for row in range(ROWS)]}), path)
     os.utime(path, ns=(0, 10**18))
-    after = prepare(dataset=str(web))
-    assert after.content != before.content
+    assert prepare(dataset=str(web)).content != before.content
 
 
 def test_what_is_not_there_is_named(settings: SettingsFactory, web: Path, monkeypatch: Patch) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sections_by_hand import with_plan
 from typed import Patch
 
-from graphdoc.errors import DocumentError
+from graphdoc.errors import DocumentError, SettingsError
 from graphdoc.graphs.batch import GraphBatch, Packing, map_tensors, sent
 from graphdoc.graphs.document_graph import DocumentGraph, build_graph, graph_of_sections
 from graphdoc.graphs.kinds import EdgeKind, GraphKind, JoinedGraphs, NodeKind, normalized_adjacency
@@ -63,7 +63,7 @@ def edge_kind_by_definition(graph: DocumentGraph, source: int, target: int) -> E
 @settings(max_examples=200)
 @given(layouts, kinds, st.integers(1, 5))
 def test_edges_are_those_of_the_definition(sections: list[int], kind: str, window: int) -> None:
-    graph = graph_of_sections(sections, kind, window=window)
+    graph = graph_of_sections(sections, kind, **({"window": window} if kind == "window" else {}))
     edges = [tuple(edge) for edge in graph.edge_index.T.tolist()]
     assert len(edges) == len(set(edges))
     assert {frozenset(edge) for edge in edges if edge[0] != edge[1]} == pairs_by_definition(sections, kind, window)
@@ -87,21 +87,22 @@ def test_the_passages_of_a_document_with_and_without_a_kind(random_document) -> 
 
 
 @pytest.mark.parametrize(
-    ("sections", "kind", "window", "error", "named"),
+    ("sections", "kind", "settings", "error", "named"),
     [
-        ([0], "no_kind", 2, ValueError, "no_kind"),
-        ([0], "window", 0, ValueError, "window=0"),
-        ([0] * 7_000, "full", 2, DocumentError, "7,00"),
-        ([0] * 7_000, "section", 2, DocumentError, "7,00"),
-        (list(range(7_000)), "section", 2, DocumentError, "7,00"),
-        ([0] * 7_000, "hierarchical", 2, DocumentError, "7,00"),
+        ([0], "no_kind", {}, SettingsError, "no_kind"),
+        ([0], "window", {"window": 0}, SettingsError, "window=0"),
+        ([0], "window", {"windw": 3}, SettingsError, "windw"),
+        ([0] * 7_000, "full", {}, DocumentError, "7,00"),
+        ([0] * 7_000, "section", {}, DocumentError, "7,00"),
+        (list(range(7_000)), "section", {}, DocumentError, "7,00"),
+        ([0] * 7_000, "hierarchical", {}, DocumentError, "7,00"),
     ],
 )
 def test_what_cannot_be_built_is_refused(
-    sections: list[int], kind: str, window: int, error: type[Exception], named: str
+    sections: list[int], kind: str, settings: dict[str, int], error: type[Exception], named: str
 ) -> None:
     with pytest.raises(error, match=named):
-        graph_of_sections(sections, kind, window=window)
+        graph_of_sections(sections, kind, **settings)
 
 
 def test_long_documents_of_many_sections_are_built() -> None:

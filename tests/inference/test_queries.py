@@ -162,8 +162,7 @@ print(torch.get_num_threads())
 def test_a_fork_encodes_after_its_parent_has_encoded_with_threads(tiny_encoder: Encoders, tmp_path: Path) -> None:
     tiny_encoder("bert").save_pretrained(tmp_path / "model")
     (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
-    result = run(tmp_path / "program.py", tmp_path / "model", OMP_NUM_THREADS="2")
-    assert result.stdout.split() == ["1", "True", "2"]
+    assert run(tmp_path / "program.py", tmp_path / "model", OMP_NUM_THREADS="2").stdout.split() == ["1", "True", "2"]
 
 
 class Machine:

@@ -99,8 +99,7 @@ def test_neighbours_and_windows_change_nothing(tiny_encoder: Encoders) -> None:
         found = [vectors.numpy() for _, vectors in encoder.stream(iter(many), level="sentence", workers=workers)]
         assert len(found) == 90
         for number in (0, 1, 2, 64, 89):
-            alone = encoder.encode(many[number], level="sentence")
-            np.testing.assert_allclose(found[number], alone, atol=1e-5)
+            np.testing.assert_allclose(found[number], encoder.encode(many[number], level="sentence"), atol=1e-5)
 
 
 def test_comparisons_and_indexes_have_the_same(tiny_encoder: Encoders, tmp_path: Path, monkeypatch: Patch) -> None:

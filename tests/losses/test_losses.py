@@ -122,8 +122,7 @@ def joined(pairs: list[OnePair]) -> tuple[Tensor, PairedSentences]:
         sentences = len(pair.logits)
         pair_of += [number] * sentences
         is_second += [place >= pair.first for place in range(sentences)]
-        places = np.argwhere(pair.adjacency)
-        edges.append(places.T + start)
+        edges.append(np.argwhere(pair.adjacency).T + start)
         weights.append(pair.adjacency[pair.adjacency > 0])
         start += sentences
     return torch.tensor(np.concatenate([pair.logits for pair in pairs]), dtype=torch.float32), PairedSentences(

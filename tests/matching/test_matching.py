@@ -200,8 +200,7 @@ def test_two_texts_are_put_together_as_the_tokenizer_does(
 def test_texts_that_nothing_stands_between_are_set_apart(backbone_folder: Backbones) -> None:
     tokenizer = AutoTokenizer.from_pretrained(backbone_folder("bert"))
     assert None not in tokenizer(*TEXTS).sequence_ids(0)
-    special = check(tokenizer)
-    ids, second = special.join(np.array([7, 8]), np.array([9]))
+    ids, second = check(tokenizer).join(np.array([7, 8]), np.array([9]))
     cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
     assert ids.tolist() == [cls, 7, 8, sep, 9, sep]
     assert second == 4

@@ -30,7 +30,8 @@ HIDDEN = 16
 
 
 def make_batch(sizes: Sequence[int], kind: str = "section", window: int = 2) -> GraphBatch:
-    graphs = [graph_of_sections([passage // 4 for passage in range(size)], kind, window=window) for size in sizes]
+    own = {"window": window} if kind == "window" else {}
+    graphs = [graph_of_sections([passage // 4 for passage in range(size)], kind, **own) for size in sizes]
     return GraphBatch.from_graphs(graphs)
 
 
@@ -267,6 +268,5 @@ def test_graphs_and_readouts_forward_and_backward(tiny_model: Models, settings: 
     model, batch = tiny_model("bert", **settings).train(), mixed_batch()
     vectors = torch.randn(sum(batch.passage_counts), 24, requires_grad=True)
     with NoWaiting(batch.sections.step_sizes):
-        output = model.encode_graphs(vectors, batch)
-        output.documents.square().sum().backward()
+        model.encode_graphs(vectors, batch).documents.square().sum().backward()
     assert vectors.grad is not None

@@ -189,8 +189,7 @@ def test_subtopics_are_read_off_what_sentences_are_beside_their_pair(batch: Grap
         np.testing.assert_allclose(found[batch.rows.document_of == number].detach().numpy(), expected, atol=1e-5)
     moved = head(50 * sentences + 3, batch.rows)
     torch.testing.assert_close(moved, found, rtol=1e-4, atol=1e-4)
-    alike = head(torch.ones_like(sentences).requires_grad_(), batch.rows)
-    assert torch.isfinite(alike).all()
+    assert torch.isfinite(head(torch.ones_like(sentences).requires_grad_(), batch.rows)).all()
 
 
 def test_a_model_with_subtopics_is_saved_and_loaded(tiny_model: Models, batch: GraphBatch, tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ from graphdoc.overview.neighbours import Neighbours
 
 def test_topics_are_found_and_a_stranger_joins_none() -> None:
     _, vectors = make_collection(40)
-    stranger = np.eye(32, dtype=np.float32)[[30]]
-    vectors = normalize(np.concatenate([vectors, stranger]))
+    vectors = normalize(np.concatenate([vectors, np.eye(32, dtype=np.float32)[[30]]]))
     near = Neighbours.from_vectors(vectors, 8)
     # Between all topics, no group has three of the nearest.
     near.rows[160] = [0, 1, 40, 41, 80, 81, 120, 121]
@@ -67,8 +66,7 @@ def test_the_map_of_few_or_equal_documents() -> None:
 def test_groups_are_named_by_their_own_words() -> None:
     documents, _ = make_collection(20)
     digests = Digests()
-    passed = list(digests.passing(documents))
-    assert passed == documents
+    assert list(digests.passing(documents)) == documents
     _, words = digests.chosen([document.id for document in documents])
     groups = [np.arange(20 * number, 20 * number + 20) for number in range(4)]
     # One long document does not name its group.

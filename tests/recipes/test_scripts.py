@@ -215,8 +215,7 @@ def test_a_script_runs_under_a_launcher_with_two_processes() -> None:
     by_command, by_script = (weights(Path(of, "own_labels")) for of in ("command", "script"))
     assert by_command.keys() == by_script.keys()
     assert max(float((weight - by_script[name]).abs().max()) for name, weight in by_command.items()) < 1e-6
-    record = json.loads(Path("script/own_labels/record.json").read_text(encoding="utf-8"))
-    assert record["processes"] == 2
+    assert json.loads(Path("script/own_labels/record.json").read_text(encoding="utf-8"))["processes"] == 2
 
 
 def log_of(run: Path) -> np.ndarray:

@@ -60,8 +60,7 @@ def test_order_of_documents_makes_no_difference(make: Callable[..., DocumentInde
     # With the third there are three documents that have it.
     assert rebuilt == [0, 0, 3, 1, 1, 1]
     same(at_once, one_by_one)
-    own = encoder.without_repeats(find_repeats(documents))
-    expected = own.encode(documents, normalize_embeddings=True)
+    expected = encoder.without_repeats(find_repeats(documents)).encode(documents, normalize_embeddings=True)
     columns = ["id", "document_vector", "coverage"]
     rows = [row for batch in at_once.rows(columns, level="document") for row in batch.to_pylist()]
     for row in rows:

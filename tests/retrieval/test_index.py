@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import socket
@@ -63,6 +64,18 @@ def test_an_index_holds_documents_and_passages_with_the_vectors_of_the_encoder(
         shares = np.array([row["share"] for row in passages], np.float64)
         np.testing.assert_allclose(shares.sum(axis=0), whole.vector / length, atol=2e-3)
         assert np.abs(shares).max() > 0.01
+
+
+def test_an_index_loads_its_encoder_as_it_was_loaded(tmp_path: Path, encoder: DocumentEncoder) -> None:
+    folder = copy.copy(encoder).save_pretrained(tmp_path / "model")
+    fitted = DocumentEncoder.from_pretrained(folder, device="cpu")
+    fitted.fit(["Rice is steamed.", "Tides rise."], centre=True)
+    fitted.save_pretrained(tmp_path / "fitted")
+    for number, own in enumerate((DocumentEncoder.from_pretrained(folder, device="cpu", query_prompt="ask: "), fitted)):
+        made = DocumentIndex.create(tmp_path / str(number), own)
+        made.update([Document.from_text("Rice is steamed.", id="rice")])
+        again = DocumentIndex.open(made.path, device="cpu").encoder
+        assert again.model.config.describe() == own.model.config.describe() | {"max_passages": 1000}
 
 
 def test_only_changed_passages_are_encoded(tmp_path: Path, encoder: DocumentEncoder) -> None:
@@ -275,8 +288,7 @@ def test_an_index_in_a_store_holds_the_same_rows_as_a_folder(
     for query in ("spring tides", documents[2]):
         ours, theirs = here.search(query), there.search(query)
         assert ours.hits and ours.to_dict()["hits"] == theirs.to_dict()["hits"]
-    again = DocumentIndex.open("s3://bucket/index", encoder)
-    again.update(documents)
+    DocumentIndex.open("s3://bucket/index", encoder).update(documents)
     assert len(there) == 4 and there.document("rice") == documents[1]
 
 

@@ -240,8 +240,7 @@ def test_words_and_vectors_count_alike_and_the_best_passage_most(read_index: Doc
         hit = read_index.search("the tide of the sea", weight=weight, fusion="reciprocal_rank").hits[0]
         assert hit.parts["words"].share == pytest.approx(each / (60 + hit.parts["words"].rank))
     rows = RankedRows(("a", "a", "a", "b"), np.array([3.0, 2.0, 1.0, 2.5]), True, (0, 1, 2, 0), (3, 3, 3, 1))
-    scores = Ranking.from_rows(rows).scores
-    assert scores == pytest.approx({"a": (3 + 0.25 * 2 + 0.1) / 1.35, "b": 2.5})
+    assert Ranking.from_rows(rows).scores == pytest.approx({"a": (3 + 0.25 * 2 + 0.1) / 1.35, "b": 2.5})
 
 
 TEXTS = st.lists(st.text("abcdef", max_size=30).map(list), min_size=1, max_size=6)

@@ -79,8 +79,7 @@ def test_counts_are_those_of_a_loop_over_documents(texts: list[str]) -> None:
     for least in (2, 3):
         found = find_repeats(documents, least_documents=least, least_share=0)
         assert found.hashes.tolist() == sorted(one for one, count in counts.items() if count >= least)
-        backwards = find_repeats(documents[::-1], least_documents=least, least_share=0)
-        assert backwards.describe() == found.describe()
+        assert find_repeats(documents[::-1], least_documents=least, least_share=0).describe() == found.describe()
 
 
 def test_a_licence_that_differs_by_a_year_is_left_out_and_counted(segmenter: Segmenter) -> None:

@@ -229,8 +229,7 @@ def test_a_long_one_is_cut_and_counted(tokenizer: PreTrainedTokenizerFast) -> No
     for span, ids in zip(found.passages, found.token_ids, strict=True):
         assert len(ids) <= 60
         assert 0 < len(ids) - special - span.tokens <= (60 - special) // CONTEXT_DIVISOR
-    values = found.coverage.to_dict()
-    assert Coverage.from_dict(values) == found.coverage
+    assert Coverage.from_dict(found.coverage.to_dict()) == found.coverage
     assert Coverage.from_dict(plain.coverage.to_dict()) == plain.coverage
 
 

@@ -326,7 +326,6 @@ def test_every_block_is_the_comparison_of_its_two_documents(
 
 
 def test_one_document_twice_is_within_only_where_it_meets_itself(tiny_encoder: Encoders, three: Documents) -> None:
-    encoder = tiny_encoder("bert", **COLDE)
-    together = encoder.compare_all([three[1], three[1]])
+    together = tiny_encoder("bert", **COLDE).compare_all([three[1], three[1]])
     assert together.attention is not None
     assert (together.attention[:, :3, :3] == 0).any() and (together.attention[:, :3, 3:] > 0).all()

@@ -328,8 +328,7 @@ def test_more_subtopics_than_columns_are_capped_and_said(finder: AdaptiveSubtopi
 def test_it_is_chosen_by_name_and_needs_a_model_that_has_learned_it(
     encoder: DocumentEncoder, mini: DocumentEncoder, tmp_path: Path
 ) -> None:
-    folder = encoder.save_pretrained(tmp_path / "model")
-    loaded = subtopic_finder("adaptive", "en", folder)
+    loaded = subtopic_finder("adaptive", "en", encoder.save_pretrained(tmp_path / "model"))
     assert isinstance(loaded, AdaptiveSubtopics)
     own = AdaptiveSubtopics(encoder)
     first, second = own.features(RICE), own.features(TIDES)

@@ -196,8 +196,7 @@ def test_an_accelerator_trains_the_model_that_a_processor_does(
 ) -> None:
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
     expected = weights(train(settings, device="cpu"))
-    other = settings.replace(output=str(tmp_path / "accelerator"))
-    found = weights(train(other))
+    found = weights(train(settings.replace(output=str(tmp_path / "accelerator"))))
     for name, weight in expected.items():
         torch.testing.assert_close(found[name], weight, rtol=1e-3, atol=1e-4, msg=name)
 

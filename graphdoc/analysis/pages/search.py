@@ -6,15 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from ...runtime.text import unwrapped
-from ...similarity.hierarchical import SentenceScoring
+from ...similarity.hierarchical import SENTENCE_SCORINGS
 from .marks import marked_text
 from .page import decimals, finite, number, percent, relative_link, render, width
 
 _FOLDER = Path(__file__).parent
-_BY_SENTENCES = get_args(SentenceScoring)
 _NAMES = {
     **{"hybrid": "words and vectors", "score": "scores in standard deviations", "weighted": "a weighted sum"},
     "reciprocal_rank": "reciprocal rank",
@@ -39,10 +38,10 @@ def search_page(results: Mapping[str, Any], *, form: bool = False) -> str:
     by, fusion, index = results["by"], results["fusion"], results["index"]
     # By sentences, words are a separate ranking only where they count.
     kinds: tuple[str, ...] = ("words", "vectors")
-    if by in _BY_SENTENCES:
+    if by in SENTENCE_SCORINGS:
         kinds = (by,) if fusion is None else ("words", by)
-    by_sentences = list(_BY_SENTENCES) if index.get("sentences") else []
-    like = by if by in _BY_SENTENCES else by_sentences[0] if by_sentences else "hybrid"
+    by_sentences = list(SENTENCE_SCORINGS) if index.get("sentences") else []
+    like = by if by in SENTENCE_SCORINGS else by_sentences[0] if by_sentences else "hybrid"
     ways = {"ways": ["hybrid", "words", "vectors"], "by_sentences": by_sentences, "like": like}
     settings = {
         "ranked by": _NAMES.get(by, by),

@@ -170,8 +170,7 @@ def test_groups_searches_tables_colours_and_pairs(shown: Report, overview: Overv
     shown.page.locator(".pair").first.click()
     _, b, score = overview.pairs(1)[0]
     assert title_of(shown) == overview.documents[b].title and f"{score:.3f}" in shown.text("#card .pair-of-two")
-    link = shown.page.locator("text=Open the report")
-    assert link.get_attribute("href") == "reports/1.html"
+    assert shown.page.locator("text=Open the report").get_attribute("href") == "reports/1.html"
 
 
 @pytest.mark.parametrize(("size", "scheme"), [("desk", "dark"), ("phone", "light")])

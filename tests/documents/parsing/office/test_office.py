@@ -250,8 +250,7 @@ def test_notes_tables_boxes_and_changes() -> None:
     body = paragraph(TEXT, extra=mark) + paragraph("Tracked", extra=changed + box)
     body += f"<w:tbl>{row('Gauge', 'Spring')}{row('Upper', '4.1')}</w:tbl>"
     body += f"<w:tbl><w:tr><w:tc>{paragraph('Framed', 'H1')}{paragraph('Text.')}</w:tc></w:tr></w:tbl>"
-    head = f"<w:hdr {W}>{paragraph('Running head')}</w:hdr>"
-    parsed = parse_docx(docx(body, footnotes=note, header=head))
+    parsed = parse_docx(docx(body, footnotes=note, header=f"<w:hdr {W}>{paragraph('Running head')}</w:hdr>"))
     assert parsed.sections[0].text == (
         f"{TEXT}\n\nA note.\n\nTracked newer-line\nnext\n\nIn a box.\n\nGauge\tSpring\nUpper\t4.1"
     )
@@ -287,8 +286,7 @@ def test_the_text_of_a_file_with_macros_is_read_and_the_macros_are_not(tmp_path:
     plain = docx("".join(paragraph(*entry) for entry in [("Salt", "H1"), (TEXT, ""), ("Smoke", "H1"), (TEXT, "")]))
     with zipfile.ZipFile(BytesIO(plain)) as source, zipfile.ZipFile(path, "w") as file:
         for name in source.namelist():
-            content = source.read(name).replace(b"document.main+xml", b"document.macroEnabled.main+xml")
-            file.writestr(name, content)
+            file.writestr(name, source.read(name).replace(b"document.main+xml", b"document.macroEnabled.main+xml"))
         file.writestr("word/vbaProject.bin", b"\xd0\xcf\x11\xe0" + b"Sub AutoOpen() Shell calc " * 100)
         file.writestr("word/vbaData.xml", f"<w:mcds {W}><w:mcd w:macroName='PROJECT.AUTOOPEN'/></w:mcds>")
     document = Document.from_file(path)

@@ -124,8 +124,7 @@ def test_bold_lines_and_code_apart_from_the_text_are_headings_and_terms_of_a_lis
     logo += [Words(122, 627, "E", 14, "B"), Words(131, 630, "X of tides", 14, "B")]
     assert names(read([*sections(), *logo, *paragraph(72, 610, LINES)]))[-1] == "The LATEX of tides"
     terms = [Words(72, 0, "Ebb gate", 10, "B"), Words(72, 0, "Flood gate", 10, "B")]
-    listed = sections(*terms, below=96)
-    assert names(read(listed)) == [HIGH, LOW]
+    assert names(read(sections(*terms, below=96))) == [HIGH, LOW]
     # Where all headings stand out to the left, these do not differ from the others.
     hanging = [Words(one.left + 24 * (one.font == "F"), one.base, one.text, one.size, one.font)
                for one in sections(*terms)]  # fmt: skip
@@ -161,8 +160,7 @@ def test_columns_are_read_one_after_the_other() -> None:
     expected = " ".join([*left, *right])
     assert body(read(first)) == expected
     # Sorted from top to bottom, as some programs write them.
-    by_rows = sorted(first, key=lambda words: (-words.base, words.left))
-    assert body(read(by_rows)) == expected
+    assert body(read(sorted(first, key=lambda words: (-words.base, words.left)))) == expected
 
 
 def test_justified_lines_of_few_words_are_no_tables() -> None:
