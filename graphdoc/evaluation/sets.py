@@ -28,6 +28,7 @@ from .baselines import CENTRED, EVIDENCE, UNTRAINED, TfidfVectors, text_of
 from .clustering import ClusteringEvaluator
 from .judgements import Judgements, read_judgements
 from .labels import LabelledDocuments, ReadyDocument, plain_document
+from .measures import RankedDocuments
 from .pair_scores import score_pairs
 from .pairs import PairEvaluator, require_both_labels
 from .query_ranking import DEPTH, RankingEvaluator
@@ -177,7 +178,8 @@ class MeasuredSet:
                 truth = np.arange(len(apart)) < labels.sum()
                 estimates[RANDOM_AUC] = score_pairs(truth, apart, 0.0, **draws).estimates["auc"]
         if self.judgements is not None:
-            scores = score_run(row.rank(self.judgements), self.judgements.qrels, self.settings.measures)
+            ranked, candidates = row.rank(self.judgements), RankedDocuments(len(self.documents))
+            scores = score_run(ranked, self.judgements.qrels, self.settings.measures, candidates=candidates)
             estimates |= {name: mean_estimate(scores.of(name), **draws) for name in scores.measures}
         return estimates
 

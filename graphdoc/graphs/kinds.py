@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..errors import DocumentError, SettingsError
 from ..registry import GRAPH_KINDS, load
 from ..runtime.arrays import Rows
+from ..runtime.text import require_whole
 
 
 class NodeKind(IntEnum):
@@ -141,8 +142,7 @@ class WindowGraph(GraphKind):
     window: int = 2
 
     def __post_init__(self) -> None:
-        if self.window < 1:
-            raise SettingsError(f"window={self.window} must be at least 1")
+        require_whole("window", self.window, may_be_none=False)
 
     def pairs(self, section_of: Rows) -> Rows:
         """A star around the document node, and passages at every distance up to the window."""

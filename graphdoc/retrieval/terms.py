@@ -142,12 +142,6 @@ _RANDOM_QUERIES = 32
 _LEAST_LETTERS = 4
 
 
-def weights_of_index(store: LanceStore) -> TermWeights:
-    """Weights of terms in an index, by at most about 2,000 documents that stand evenly over it."""
-    rows = store.sample([TERMS], DOCUMENT, _SAMPLED_DOCUMENTS)
-    return TermWeights([TermCounts.unpacked(value) for value in rows.column(TERMS).to_pylist()])
-
-
 class QueryTerms:
     """The terms of a query document, compared with those of other documents.
 
@@ -274,7 +268,10 @@ class QueryFactory:
         """Weigh the terms of the index, once for each version."""
         version = self._store.state().version
         if version != self._version:
-            self._weights, self._version, self._usual = weights_of_index(self._store), version, None
+            # Documents that stand evenly over it.
+            rows = self._store.sample([TERMS], DOCUMENT, _SAMPLED_DOCUMENTS)
+            weights = TermWeights([TermCounts.unpacked(value) for value in rows.column(TERMS).to_pylist()])
+            self._weights, self._version, self._usual = weights, version, None
 
     def _usual_vectors(self) -> list[Vector]:
         """The mean vector of documents, and that of passages, in a sample of the index."""

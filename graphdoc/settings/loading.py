@@ -56,7 +56,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
         return read_yaml(path)
     values = read_yaml(shipped[str(path)])
     source = values["corpus"].get("source")
-    if isinstance(source, str) and not Path(source).exists() and (PACKAGE / source).exists():
+    if isinstance(source, str) and source.startswith("examples/") and not Path(source).exists():
         values["corpus"]["source"] = str(PACKAGE / source)
     return values
 

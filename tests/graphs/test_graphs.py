@@ -92,6 +92,7 @@ def test_the_passages_of_a_document_with_and_without_a_kind(random_document) -> 
         ([0], "no_kind", {}, SettingsError, "no_kind"),
         ([0], "window", {"window": 0}, SettingsError, "window=0"),
         ([0], "window", {"windw": 3}, SettingsError, "windw"),
+        ([0], "window", {"window": 2.5}, SettingsError, "window=2.5"),
         ([0] * 7_000, "full", {}, DocumentError, "7,00"),
         ([0] * 7_000, "section", {}, DocumentError, "7,00"),
         (list(range(7_000)), "section", {}, DocumentError, "7,00"),

@@ -198,6 +198,8 @@ def test_configs_and_example_documents_are_those_of_the_package(tmp_path: Path, 
     Path("quickstart").mkdir()
     (source,) = load_settings(SubDocumentSettings, "quickstart").corpus.sources
     assert (Path(source) / "koji.md").is_file()
+    # Other folders are the user's own, also where the package has one of that name.
+    assert load_settings(SubDocumentSettings, "own_corpus").corpus.sources == ["documents/"]
     with pytest.raises(SettingsError, match="quickstart"):
         load_settings(SubDocumentSettings, "quickstrt")
 
