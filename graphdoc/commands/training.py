@@ -126,6 +126,9 @@ def _run(words: str, overrides: tuple[str, ...], options: RunOptions, train_with
         raise SettingsError(f"{words}: give one of the tasks {tasks}")
     if options.config is None:
         raise SettingsError("--config is missing: a YAML file, or the name of one of the package (--list shows them)")
+    others = shipped_configs().keys() - (own := shipped_configs(words.partition(" ")[0])).keys()
+    if options.config in others and not Path(options.config).is_file():
+        raise SettingsError(f"--config {options.config} is not one of {words}; there are {', '.join(own)}")
     settings = load_chosen(kinds_of(words), options.config, overrides)
     if options.show:
         print(settings.explained())

@@ -80,6 +80,7 @@ def test_the_overview_names_every_command(graphdoc: Command) -> None:
         (("encode", "a", "--level", "section"), "--output"),
         (("pretrain",), "--config"),
         (("pretrain", "--config", "quickstrt"), "quickstart"),
+        (("pretrain", "--config", "own_labels"), "own_labels"),
         (("finetune", "classfy", "--config", "own_labels"), "classify"),
         (("search", "a", "b", "--by", "sentences"), "--document"),
         (("search", "a", "b", "--by", "words", "--pool", "9"), "--pool"),

@@ -353,7 +353,9 @@ class _Writer:
             case "Code", [_, str(code)]:
                 return code
             case "Math", [_, str(formula)]:
-                return _formula_text(formula)
+                # The letters and symbols that are seen of it, in one line.
+                formula = _CONTROL_SEQUENCE.sub(_symbol, _FRACTION.sub(r"\1/\2", _LAYOUT.sub(" ", formula)))
+                return joined_lines(formula.translate(_FORMULA_MARKS))
             case "Quoted", [{"t": mark}, list(quoted)]:
                 inner = "".join(map(self._inline, quoted))
                 return f"‘{inner}’" if mark == "SingleQuote" else f"“{inner}”"
@@ -382,12 +384,6 @@ class _Writer:
                 return "".join(map(self._inline, content))
             case _:
                 return ""
-
-
-def _formula_text(formula: str) -> str:
-    """A formula in TeX as the letters and symbols that are seen of it, in one line."""
-    formula = _FRACTION.sub(r"\1/\2", _LAYOUT.sub(" ", formula))
-    return joined_lines(_CONTROL_SEQUENCE.sub(_symbol, formula).translate(_FORMULA_MARKS))
 
 
 def _symbol(found: re.Match[str]) -> str:
