@@ -60,7 +60,7 @@ def attention(
     """
     outputs = Outputs([document], json=json, csv=csv, plot=plot)
     content = reading.document(document)
-    encoder = model.load() if graph in (None, "model") else model.load(graph_kind=graph)
+    encoder = model.load() if graph in (None, "model") else model.load(graph_kind=graph, graph_settings=None)
     if graph is not None:
         _show_graph(outputs, encoder, content)
         return

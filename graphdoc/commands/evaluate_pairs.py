@@ -112,7 +112,9 @@ def evaluate_compare(
         similarities = {row.name: row.values[: len(evaluator.pairs)] for row in rows}
         plot_pairs(similarities, evaluator.labels, thresholds, path)
 
-    ahead = {row.name: row.scores.test.ahead_of(rows[0].scores.test) for row in rows}
+    found = {row.name: row.scores.test.estimates for row in rows}
+    first = found[rows[0].name]
+    ahead = {row: {name: one - first[name] for name, one in estimates.items()} for row, estimates in found.items()}
     content = {
         "format": "graphdoc.pair_comparison/1",
         "data": {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..documents.readers import ReadingReport
-from ..errors import SettingsError
+from ..errors import OutputError, SettingsError
 from ..runtime.text import counted
 from .options import OUTPUT, MeasuredModel
 from .output import Outputs, Terminal
@@ -56,6 +56,8 @@ def fit(
         classes: also fit a head to the labels of the documents, one each; all vectors are held in memory
     """
     outputs = Outputs(sources, folders=[output])
+    if (Path(output) / "config.json").exists():
+        raise OutputError(f"{output} holds a model, which is not replaced; choose another folder or remove it")
     report, fitted, head, labelled = ReadingReport(), None, None, None
     from ..runtime.processes import Processes, usable_device
 

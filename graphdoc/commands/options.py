@@ -117,6 +117,11 @@ class MeasuredModel(ModelOptions):
         """The settings of the model that the options name."""
         return {"dtype": "float32"} | super().settings
 
+    def open_index(self, path: str) -> DocumentIndex:
+        """Open an index, which says in which precision its model computes."""
+        options: Any = {"model": self.model, "device": self.device, "max_passages": self.max_passages}
+        return EncodingModel(**options).open_index(path)
+
 
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)

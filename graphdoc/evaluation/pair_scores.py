@@ -42,10 +42,6 @@ class PairScores:
         """Every metric of ``METRICS``; None for one that has no value."""
         return {name: self.estimates[name].value if name in self.estimates else None for name in METRICS}
 
-    def ahead_of(self, other: PairScores) -> dict[str, Estimate]:
-        """By how much it is ahead of other scores of the same pairs, by metric."""
-        return {name: estimate - other.estimates[name] for name, estimate in self.estimates.items()}
-
     def to_dict(self) -> dict[str, Any]:
         """Everything but the resamples as plain values for JSON."""
         intervals = {name: self.estimates[name].interval if name in self.estimates else None for name in METRICS}

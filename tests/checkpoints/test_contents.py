@@ -40,8 +40,7 @@ def test_code_of_a_folder_is_never_run_nor_asked_about(backbone: Path, tmp_path:
         folder = Path(shutil.copytree(backbone, tmp_path / next(iter(auto_map))))
         folders.append(str(folder))
         (folder / "own.py").write_text(CODE.format(marker=str(marker)))
-        values = json.loads((folder / name).read_text())
-        (folder / name).write_text(json.dumps({**values, "auto_map": auto_map}))
+        (folder / name).write_text(json.dumps({**json.loads((folder / name).read_text()), "auto_map": auto_map}))
     (tmp_path / "program.py").write_text(
         "import io, sys\n"
         "sys.stdin = io.StringIO('y\\n' * 9)\n"

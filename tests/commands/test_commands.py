@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from corpus_examples import write_rows
-from typed import Command, Log, Patch
+from typed import Command, Encoders, Log, Patch
 
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.commands import compare
@@ -157,11 +157,13 @@ def test_search_without_an_index(run: Command, examples: Path) -> None:
         assert [hit["cut"] > 0 for hit in content(f"{most}.json")["hits"]] == [is_cut] * 2
 
 
-def test_attention_and_graph(run: Command, examples: Path) -> None:
+def test_attention_and_graph(run: Command, graphdoc: Command, tiny_encoder: Encoders, examples: Path) -> None:
     run("attention", examples / "koji.md", "--csv", "a.csv", "--json", "a.json", "--plot", "a.png", "--head", "1")
     assert {"layer", "head", "source", "target", "edge_kind", "weight"} <= rows("a.csv")[0].keys()
     out = run("attention", examples / "koji.md", "--graph", "full", "--csv", "g.csv", "--plot", "g.png")
     assert "full graph" in out and {"source", "target", "edge_kind"} == rows("g.csv")[0].keys()
+    tiny_encoder(graph_kind="window", graph_settings={"window": 3}).save_pretrained("own")
+    assert "full graph" in graphdoc("attention", examples / "koji.md", "--graph", "full", "--model", "own").out
 
 
 def test_fit_and_predict(run: Command, graphdoc: Command, examples: Path) -> None:
@@ -174,6 +176,7 @@ def test_fit_and_predict(run: Command, graphdoc: Command, examples: Path) -> Non
     columns = ("--column", "id=name", "--column", "text=body", "--column", "label=topic")
     out = run("fit", "topics.jsonl", *columns, "--lexical", "--classes", "--output", "mine")
     assert "2 classes of 11 documents" in out
+    assert "mine holds a model" in graphdoc("fit", "topics.jsonl", *columns, "--output", "mine").err
     status, out, err = graphdoc(
         "predict", "topics.jsonl", *columns, "--model", "mine", "--output", "p.csv", "--json", "p.json"
     )

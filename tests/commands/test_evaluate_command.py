@@ -15,7 +15,7 @@ import yaml
 from corpus_examples import write_rows
 from typed import Backbones, Command, Patch
 
-from graphdoc import Document, DocumentEncoder, read_documents
+from graphdoc import Document, DocumentEncoder, DocumentIndex, read_documents
 from graphdoc.evaluation import (
     ClassificationEvaluator,
     ClusteringEvaluator,
@@ -210,6 +210,9 @@ def test_search(scores: Scores, model: str, tmp_path: Path) -> None:
     assert scores(*command, *chosen, "--run-folder", "runs")[0]["queries"] == 2
     assert "test1" not in read_run(tmp_path / "runs" / "words.run")["q1"]
     assert read_qrels(tmp_path / "runs" / "qrels.tsv")["q1"] == {"test4": 1}
+    half = DocumentEncoder.from_pretrained(model, device="cpu", dtype="bfloat16")
+    DocumentIndex.create("half.index", half).update(read_documents("corpus.jsonl"))
+    assert scores("search", "--queries", "judged", "--index", "half.index")[0]["index"]["model"]["dtype"] == "bfloat16"
 
 
 def test_related(scores: Scores, model: str, tmp_path: Path) -> None:

@@ -66,8 +66,7 @@ def test_a_sentence_has_its_share_of_the_mean_of_the_passages(tiny_encoder: Enco
     encoder.model.load_state_dict(plain.model.state_dict())
     for document in DOCUMENTS:
         alone, found = (one.encode(document, level="sentence") for one in (plain, encoder))
-        window = plain.run([plain.segment(document)])
-        initial = plain.model.initial_passages(window.passage_vectors).detach().numpy()
+        initial = plain.model.initial_passages(plain.run([plain.segment(document)]).passage_vectors).detach().numpy()
         np.testing.assert_allclose(found, blend(alone, initial.mean(axis=0)), atol=1e-6)
         # A document of one sentence is that sentence.
         assert np.allclose(found, unit(alone), atol=1e-6) is (document.id == "short")

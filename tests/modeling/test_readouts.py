@@ -67,8 +67,7 @@ def test_weights_are_shares_and_uneven_ones_say_where_they_look(tiny_model, rand
         assert weights.shape == rows.document_of.shape and weights.min() >= 0
         sums = torch.zeros(len(batch)).index_add(0, rows.document_of, weights)
         torch.testing.assert_close(sums, torch.ones(len(batch)))
-        is_even = torch.allclose(weights, 1 / rows.counts[rows.document_of])
-        assert is_even or model.readout.own_attention is not None
+        assert torch.allclose(weights, 1 / rows.counts[rows.document_of]) or model.readout.own_attention is not None
 
 
 class MaxReadout(Readout):
@@ -187,8 +186,7 @@ def test_subtopics_are_read_off_what_sentences_are_beside_their_pair(batch: Grap
         size = np.sqrt((centred**2).mean()) or 1.0
         expected = centred / size @ weight.T + bias
         np.testing.assert_allclose(found[batch.rows.document_of == number].detach().numpy(), expected, atol=1e-5)
-    moved = head(50 * sentences + 3, batch.rows)
-    torch.testing.assert_close(moved, found, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(head(50 * sentences + 3, batch.rows), found, rtol=1e-4, atol=1e-4)
     assert torch.isfinite(head(torch.ones_like(sentences).requires_grad_(), batch.rows)).all()
 
 

@@ -57,8 +57,7 @@ def test_a_batch_holds_every_passage_in_its_section(examples: Any) -> None:
             rows = slice(first, first + len(split.order))
             assert graphs.places[rows].T.tolist() == [split.section_ids.tolist(), split.chunk_ids.tolist()]
             assert graphs.rows.document_of[rows].tolist() == [number] * len(split.order)
-            own = graphs.section_of[graphs.rows.passages][rows]
-            assert own.tolist() == example.sections[split.order].tolist()
+            assert graphs.section_of[graphs.rows.passages][rows].tolist() == example.sections[split.order].tolist()
             for place, passage in enumerate(split.order.tolist()):
                 assert graphs.token_ids[first + place] is example.token_ids[passage]
             first += len(split.order)

@@ -72,8 +72,7 @@ def start_of(overrides: list[str], *options: str) -> RunContext[ViewRunSettings]
 
 
 def data_of(overrides: list[str], *options: str) -> ViewRecipe:
-    start = start_of(overrides, *options)
-    data = ViewRecipe.from_run(start)
+    data = ViewRecipe.from_run(start_of(overrides, *options))
     data.load()
     return data
 

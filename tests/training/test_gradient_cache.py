@@ -33,8 +33,7 @@ def network() -> nn.Module:
 
 def loss_of(vectors: Tensor) -> Tensor:
     half = len(vectors) // 2
-    logits = vectors[:half] @ vectors[half : 2 * half].T
-    return nn.functional.cross_entropy(logits, torch.arange(half))
+    return nn.functional.cross_entropy(vectors[:half] @ vectors[half : 2 * half].T, torch.arange(half))
 
 
 def gradients_of(network: nn.Module) -> list[Tensor]:

@@ -246,7 +246,8 @@ class _Writer:
             elif isinstance(child, nodes.problematic):
                 parts.append(_ROLE.sub(lambda found: _TARGET.sub("", found[1]), child.astext()))
             elif isinstance(child, nodes.substitution_reference):
-                definition = self._definition(child)
+                name = child["refname"]
+                definition = self._definitions.get(name, self._definitions.get(name.lower()))
                 if parts and definition is not None and ("trim" in definition or "ltrim" in definition):
                     parts[-1] = parts[-1].rstrip()
                 parts.append(child.rawsource if definition is None else self._substitute(child, definition))
@@ -261,10 +262,6 @@ class _Writer:
                     parts.append(" ")
             trim = False
         return "".join(parts)
-
-    def _definition(self, reference: Any) -> Any:
-        name = reference["refname"]
-        return self._definitions.get(name, self._definitions.get(name.lower()))
 
     def _substitute(self, reference: Any, definition: Any) -> str:
         """The text of a substitution, which is as written where it holds itself, or where there is too much of it."""
