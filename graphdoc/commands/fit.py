@@ -90,16 +90,20 @@ def fit(
     if fitted is not None:
         target.lines(_lines_of_fit(fitted, encoder.name, encoder.hidden_size))
     if head is not None and labelled is not None:
-        target.lines(_lines_of_head(head, labelled))
+        target.lines(_lines_of_head(head, labelled, len(list(documents))))
     outputs.report(target, report, Path(output))
 
 
 def _labelled(documents: list[Any]) -> LabelledDocuments:
-    """Documents with one label each, of two labels at least."""
+    """Documents with one label each, of two labels at least, that no split keeps for measuring."""
+    from ..corpus.document import TEST_SPLITS, VALIDATION_SPLITS, split_of
     from ..evaluation import LabelledDocuments
-    from ..evaluation.labels import require_labels
+    from ..evaluation.labels import plain_document, require_labels
 
-    labelled = LabelledDocuments.from_documents(documents)
+    measured = (*VALIDATION_SPLITS, *TEST_SPLITS)
+    labelled = LabelledDocuments.from_documents(
+        [one for one in documents if split_of(plain_document(one)) not in measured]
+    )
     if not labelled.documents and labelled.with_several:
         raise SettingsError(
             f"--classes fits a head to one label a document, and {len(labelled.with_several):,} have several; train "
@@ -109,15 +113,15 @@ def _labelled(documents: list[Any]) -> LabelledDocuments:
     return labelled
 
 
-def _lines_of_head(head: WordClassifier, labelled: LabelledDocuments) -> list[str]:
+def _lines_of_head(head: WordClassifier, labelled: LabelledDocuments, given: int) -> list[str]:
     reads = "vectors and words" if head.reads_words else "vectors"
     line = f"head: {len(head.classes):,} classes of {counted(head.documents, 'document')}, read from {reads}"
     if head.held_out_accuracy is not None:
         held_out = counted(head.held_out_documents, "document")
         line += f"; accuracy {head.held_out_accuracy:.3f} on {held_out} that were held out, by a head of the others"
-    lost = {"no label": labelled.without_label, "several labels": labelled.with_several}
-    others = (f"left out of the head: {counted(len(ids), 'document')} with {what}" for what, ids in lost.items() if ids)
-    return [line, *others]
+    counts = len(labelled.without_label), len(labelled.with_several), given - len(labelled) - labelled.left_out
+    kinds = zip(counts, ("with no label", "with several labels", "whose split is test or validation"), strict=True)
+    return [line, *(f"left out of the head: {counted(count, 'document')} {kind}" for count, kind in kinds if count)]
 
 
 def _lines_of_fit(fitted: Fit, name: str, hidden: int) -> list[str]:

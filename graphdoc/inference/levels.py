@@ -205,8 +205,12 @@ def sentence_vectors(
     if model.structural_embeddings is not None:
         if passages is None:
             passages = [pipeline.segmenter.segment(one.document) for one in sentences]
-        places = [_passage_of(one, other) for one, other in zip(sentences, passages, strict=True)]
-        batch = batch.split_into(None, np.concatenate(places))
+        # The passage that every sentence begins in; the last for those beyond all.
+        places = list[Any]()
+        for one, other in zip(sentences, passages, strict=True):
+            starts = [(passage.section, passage.start) for passage in other.passages]
+            places.append([bisect_right(starts, (span.section, span.start)) - 1 for span in one.passages])
+        batch = batch.split_into(None, np.concatenate(places).astype(np.int64))
     with inference(model):
         with pipeline.computing_in(dtype):
             vectors = model.encode_passages(batch.to(pipeline.device), packing, advance)
@@ -226,12 +230,6 @@ def sentence_vectors(
         of_sentences = torch.from_numpy(share * of_documents[document_of])
         with_words[:, initial.shape[1] :] += of_sentences.to(with_words.device)
     return with_words
-
-
-def _passage_of(sentences: SegmentedDocument, passages: SegmentedDocument) -> Any:
-    """The passage that every sentence begins in, ``(sentences,)``; the last for those beyond all."""
-    starts = [(passage.section, passage.start) for passage in passages.passages]
-    return np.array([bisect_right(starts, (span.section, span.start)) - 1 for span in sentences.passages], np.int64)
 
 
 def stream_sentences(

@@ -171,17 +171,18 @@ def test_fit_and_predict(run: Command, graphdoc: Command, examples: Path) -> Non
     topics = [("sea" if number % 2 else "food") for number in range(len(documents))]
     write_rows(
         Path("topics.jsonl"),
-        [{"name": one.id, "body": one.text, "topic": topic} for one, topic in zip(documents, topics, strict=True)],
+        [{"name": one.id, "body": one.text, "topic": topic} for one, topic in zip(documents, topics, strict=True)]
+        + [{"name": part, "body": "Kept apart.", "topic": part, "split": part} for part in ("test", "dev")],
     )
     columns = ("--column", "id=name", "--column", "text=body", "--column", "label=topic")
     out = run("fit", "topics.jsonl", *columns, "--lexical", "--classes", "--output", "mine")
-    assert "2 classes of 11 documents" in out
+    assert "2 classes of 11 documents" in out and "2 documents whose split is test" in out
     assert "mine holds a model" in graphdoc("fit", "topics.jsonl", *columns, "--output", "mine").err
     status, out, err = graphdoc(
         "predict", "topics.jsonl", *columns, "--model", "mine", "--output", "p.csv", "--json", "p.json"
     )
     assert status == 0, err
-    assert {row["label"] for row in rows("p.csv")} <= {"sea", "food"} and len(content("p.json")["documents"]) == 11
+    assert {row["label"] for row in rows("p.csv")} <= {"sea", "food"} and len(content("p.json")["documents"]) == 13
     assert "speak" in graphdoc("predict", "topics.jsonl#koji", *columns, "--model", "mine").out
 
 

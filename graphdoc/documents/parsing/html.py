@@ -197,7 +197,9 @@ def _content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[lis
     whole = sum(_length(root, dropped) for root in roots)
     shown_or_not = sum(_length(root, _NO_TEXT - {"noscript"}) for root in roots)
     found = _outermost(roots, "main", dropped)
-    apart = _is_titled_outside(roots, found, dropped)
+    # The <h1> of a page, or without one its first <h2>, may stand outside of its content.
+    titles = {part for root in roots for part in root.iter("{*}h1")} or {*[*_outermost(roots, "h2", dropped)][:1]}
+    apart = bool(titles) and titles.isdisjoint(part for element in found for part in element.iter("*"))
     if (3 if apart else _SMALL_MAIN) * sum(found.values()) < whole:
         found = {}
     if shown_or_not > _SMALL_MAIN * whole:
@@ -234,12 +236,6 @@ def _story_among(articles: dict[_Element, int], dropped: frozenset[str], whole: 
         links = dropped | {"a"}
         articles = {one: length for one, length in articles.items() if 2 * _length(one, links) >= length}
     return articles if len(articles) == 1 and 2 * sum(articles.values()) >= whole else {}
-
-
-def _is_titled_outside(roots: Sequence[_Element], content: Iterable[_Element], dropped: frozenset[str]) -> bool:
-    """Whether the ``<h1>`` of a page, or without one its first ``<h2>``, stands outside of its content."""
-    titles = {part for root in roots for part in root.iter("{*}h1")} or {*[*_outermost(roots, "h2", dropped)][:1]}
-    return bool(titles) and titles.isdisjoint(part for element in content for part in element.iter("*"))
 
 
 def _ancestors(elements: Iterable[_Element]) -> set[_Element]:
