@@ -16,7 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 from cyclopts.help import DescriptionRenderer, PlainFormatter
 from cyclopts.help.specs import DefaultStyled
 from rich.table import Table
@@ -141,10 +141,13 @@ def parse(arguments: Sequence[str]) -> partial[Any]:
         call, bound, _ = build_app().parse_args(tokens, print_error=False, exit_on_error=False)
     except CycloptsError as error:
         words = _words_of(arguments)
-        typed = " ".join(arguments[: 1 + any(name.startswith(f"{arguments[0]} ") for name in COMMANDS)])
-        names = {" ".join(name.split()[: 1 + typed.count(" ")]) for name in COMMANDS if not words}
+        *before, typed = arguments[: 1 + any(name.startswith(f"{arguments[0]} ") for name in COMMANDS)]
+        known = (name.split() for name in COMMANDS if not words)
+        names = {name[len(before)] for name in known if name[: len(before)] == before}
         hint = "".join(f" Did you mean {name}?" for name in difflib.get_close_matches(typed, names, 1, 0.5))
         see = " ".join(["graphdoc", *words, "--help"])
+        if isinstance(error, UnusedCliTokensError):
+            hint = " Text of several words needs quotes."
         raise SettingsError(f"{str(error).replace(_STDIO_PLACEHOLDER, '-')}{hint} (see {see})") from error
     values = {name: _standard(value) for name, value in bound.kwargs.items()}
     return partial(call, *map(_standard, bound.args), **values)

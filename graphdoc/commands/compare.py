@@ -96,6 +96,8 @@ def compare(
         encoder, _ = without_repeats(encoder, documents, repeats)
         _compare_many(outputs, documents, encoder, folder, report, all_levels=level == "all")
         return
+    if reports is not None:
+        raise SettingsError("--reports is for more than two documents")
     if not sources:
         raise DocumentError("no document is named; name one or two files, or a folder")
     documents = [reading.document(source, report) for source in sources]

@@ -123,7 +123,7 @@ def _run(words: str, overrides: tuple[str, ...], options: RunOptions, train_with
         return 0
     if words not in RECIPES:
         tasks = ", ".join(name.partition(" ")[2] for name in RECIPES if name.startswith("finetune "))
-        raise SettingsError(f"{words}: give one of the tasks {tasks}")
+        raise SettingsError(f"{words.partition(' ')[2] or 'no task'}: give one of the tasks {tasks}")
     if options.config is None:
         raise SettingsError("--config is missing: a YAML file, or the name of one of the package (--list shows them)")
     others = shipped_configs().keys() - (own := shipped_configs(words.partition(" ")[0])).keys()

@@ -190,7 +190,8 @@ class SearchResults(JsonResult):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of :meth:`to_frame`: of the document, its rank and score in each ranking, and of each row."""
-        parts = [f"{name}_{value}" for name in self._rankings for value in ("rank", "score")]
+        rankings = "words", self.by if self.by in SENTENCE_SCORINGS else "vectors"
+        parts = [f"{name}_{value}" for name in rankings for value in ("rank", "score")]
         return (*_HIT_COLUMNS, *parts, *(ALIGNMENT_COLUMNS if self.by in SENTENCE_SCORINGS else _PASSAGE_COLUMNS))
 
     def rows(self) -> list[dict[str, Any]]:
@@ -208,10 +209,6 @@ class SearchResults(JsonResult):
             every = [shared | part for part in parts or [{}]]
             rows += [{name: values.get(name) for name in self.columns} for values in every]
         return rows
-
-    @property
-    def _rankings(self) -> tuple[str, str]:
-        return "words", self.by if self.by in SENTENCE_SCORINGS else "vectors"
 
     def to_dict(self, *, explain: bool = False, excerpt: bool = False) -> dict[str, Any]:
         """Everything as plain values, the content of the JSON file (see :meth:`Hit.to_dict`)."""

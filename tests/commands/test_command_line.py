@@ -70,7 +70,9 @@ def test_the_overview_names_every_command(graphdoc: Command) -> None:
     ("arguments", "named"),
     [
         (("serch", "my.index"), "mean search?"),
-        (("evaluate", "clustr"), "cluster"),
+        (("evaluate", "clustr"), "mean cluster?"),
+        (("search", "a", "storm", "surge"), "quotes"),
+        (("compare", "a", "b", "--reports", "3"), "--reports"),
         (("attention", "a", "--graf", "full"), "--graph"),
         (("attention",), "DOCUMENT"),
         (("compare", "a", "--top-k", "9" * 5000), "--top-k"),

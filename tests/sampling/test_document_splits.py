@@ -56,8 +56,7 @@ def test_headings_are_merged_as_evenly_as_they_can_be(own, count: int) -> None:
         assert len(split) == min(count, len(own))
         return
     assert len(split) == min(count, len(starts))
-    cuts = np.flatnonzero(np.diff(split.section_ids)) + 1
-    assert set(cuts.tolist()) <= set(starts)
+    assert set((np.flatnonzero(np.diff(split.section_ids)) + 1).tolist()) <= set(starts)
     possible = [np.diff([0, *some, len(own)]) for some in combinations(starts[1:], len(split) - 1)]
     assert sum(size**2 for size in sizes_of(split)) == min(int((one**2).sum()) for one in possible)
 

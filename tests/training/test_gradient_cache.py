@@ -140,8 +140,7 @@ def model(tiny_encoder_config: Callable[..., Any]) -> DocumentModel:
 
 def plain_loss(model: DocumentModel, batch: TrainingBatch, loss: InfoNCELoss, budget: int | None) -> Tensor:
     """The loss by plain autograd: everything held at once."""
-    vectors = model.encode_passages(batch.graphs, Packing(budget))
-    documents = model.encode_graphs(vectors, batch.graphs).documents
+    documents = model.encode_graphs(model.encode_passages(batch.graphs, Packing(budget)), batch.graphs).documents
     assert documents is not None
     anchors, candidates = (documents[batch.roles[role]] for role in ("anchor", "candidate"))
     return loss(anchors, candidates, batch.targets["group"]).loss
