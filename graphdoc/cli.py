@@ -147,7 +147,7 @@ def parse(arguments: Sequence[str]) -> partial[Any]:
         hint = "".join(f" Did you mean {name}?" for name in difflib.get_close_matches(typed, names, 1, 0.5))
         see = " ".join(["graphdoc", *words, "--help"])
         if isinstance(error, UnusedCliTokensError):
-            hint = " Text of several words needs quotes."
+            hint = " A query of several words needs quotes." if words == ["search"] else " Give fewer."
         raise SettingsError(f"{str(error).replace(_STDIO_PLACEHOLDER, '-')}{hint} (see {see})") from error
     values = {name: _standard(value) for name, value in bound.kwargs.items()}
     return partial(call, *map(_standard, bound.args), **values)

@@ -17,7 +17,7 @@ from .documents.document import Document
 from .encoder import DocumentEncoder
 from .errors import SettingsError
 from .evaluation.evaluator import Evaluator
-from .inference.segmenting import as_document
+from .inference.segmenting import LONGEST_NAME, as_document
 from .losses import Loss
 from .registry import RECIPES, load
 from .runtime.files import write_text
@@ -221,12 +221,12 @@ def _documents(documents: Any) -> tuple[dict[str, Any], Any]:
             hasattr(documents, name) for name in ("iterrows", "column_names")
         )
         kept: Any = documents if is_read_again else list(documents)
-        # Texts are told from paths by their spaces, unless one of them is there.
         if isinstance(kept, Sequence) and kept and all(isinstance(one, str | PathLike) for one in kept):
-            paths = [fspath(one) for one in kept]
-            if any(len(path.split()) < 2 or os.path.exists(path) for path in paths):  # noqa: PTH110 (a text is too long a Path)
-                return {"source": paths}, None
-            kept = list(map(as_document, paths))
+            # Path.exists refuses a text that is too long. Names that are not there are words.
+            is_path = any(not isinstance(one, str) or os.path.exists(one) for one in kept)  # noqa: PTH110
+            if is_path or all(len(one) <= LONGEST_NAME and len(one.split()) < 2 for one in kept):
+                return {"source": [fspath(one) for one in kept]}, None
+            kept = list(map(as_document, kept))
         return {"source": IN_MEMORY}, kept
     raise SettingsError(f"documents={type(documents).__name__} cannot be read; give documents, a data set or a path")
 

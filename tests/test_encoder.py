@@ -304,6 +304,8 @@ class TestSettings:
             found = DocumentEncoder.from_pretrained("mini", device="cpu", **settings)
         assert (found.evidence is not None) == keeps == (not caplog.records)
         assert keeps or "language" in caplog.text
+        for own in ({"similarity": "cosine"}, {"background": None}):
+            assert DocumentEncoder.from_pretrained("mini", device="cpu", **own).background is None
 
     def test_an_untrained_graph_is_reported(self, tiny: DocumentEncoder, mini: DocumentEncoder, caplog: Log) -> None:
         with caplog.at_level(logging.WARNING, "graphdoc"):

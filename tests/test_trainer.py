@@ -232,10 +232,11 @@ def test_defaults_of_a_task_leave_settings_alone(encoder: Encoders, documents: D
 
 def test_texts_are_told_from_paths(encoder: Encoders, documents: Documents) -> None:
     texts = [document.text for document in documents]
+    texts += ["Tides.", "蒸米饭要二十分钟。" * 200]
     held = Trainer(encoder(), SubDocuments(iter(texts))).settings.corpus.in_memory
     assert [document.text for document in held] == texts
-    named = ["a.jsonl", "b c.jsonl"]
-    assert Trainer(encoder(), SubDocuments(named)).settings.corpus.sources == named
+    for named in (["a.jsonl", "papers/"], [Path("a b.jsonl")]):
+        assert Trainer(encoder(), SubDocuments(named)).settings.corpus.sources == list(map(str, named))
 
 
 @pytest.mark.parametrize("stops", [False, True])

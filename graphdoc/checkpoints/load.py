@@ -84,8 +84,8 @@ def load_checkpoint(
     load_vocabulary(model, folder, name)
     changed = _changed(values, settings)
     _leave_out_foreign_head(model, changed, name)
-    if values.get("background") and config.background is None:
-        logger.warning("scores of %s were measured with another %s; compare gives the cosine", name, min(changed))
+    if changed and "similarity" not in changed and values.get("background"):
+        logger.warning("how alike documents are to %s was measured with another %s, and is not used", name, changed[0])
     if config.matching is not None:
         model.subtopic_folder = subtopic_folder(name, folder, revision)
     return model, tokenizer
@@ -143,7 +143,7 @@ def _config(values: Mapping[str, Any], settings: Mapping[str, Any], name: str) -
 
 def _changed(saved: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
     """Settings with which vectors of documents are others than a checkpoint was saved with."""
-    same = ("max_passages", "query_prompt", "similarity", "search_by", "background")
+    same = ("max_passages", "query_prompt", "search_by", "background")
     before = {name: saved.get(name, getattr(DocumentConfig, name)) for name in settings if name not in same}
     return [name for name, value in before.items() if settings[name] != value]
 

@@ -60,7 +60,9 @@ def attention(
     """
     outputs = Outputs([document], json=json, csv=csv, plot=plot)
     content = reading.document(document)
-    encoder = model.load() if graph in (None, "model") else model.load(graph_kind=graph, graph_settings=None)
+    encoder = model.load()
+    if graph not in (None, "model", (config := encoder.model.config).graph_kind):
+        config.graph_kind, config.graph_settings = str(graph), None
     if graph is not None:
         _show_graph(outputs, encoder, content)
         return

@@ -113,8 +113,7 @@ def evaluate_compare(
         plot_pairs(similarities, evaluator.labels, thresholds, path)
 
     found = {row.name: row.scores.test.estimates for row in rows}
-    first = found[rows[0].name]
-    ahead = {row: {name: one - first[name] for name, one in estimates.items()} for row, estimates in found.items()}
+    ahead = {row: {name: one - found[rows[0].name][name] for name, one in own.items()} for row, own in found.items()}
     content = {
         "format": "graphdoc.pair_comparison/1",
         "data": {

@@ -100,9 +100,8 @@ def _labelled(documents: list[Any]) -> LabelledDocuments:
     from ..evaluation import LabelledDocuments
     from ..evaluation.labels import plain_document, require_labels
 
-    measured = (*VALIDATION_SPLITS, *TEST_SPLITS)
     labelled = LabelledDocuments.from_documents(
-        [one for one in documents if split_of(plain_document(one)) not in measured]
+        [one for one in documents if split_of(plain_document(one)) not in VALIDATION_SPLITS + TEST_SPLITS]
     )
     if not labelled.documents and labelled.with_several:
         raise SettingsError(

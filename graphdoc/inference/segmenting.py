@@ -49,7 +49,7 @@ MANY_DOCUMENTS = 1024
 # An accelerator takes more passages a second than several processes cut: 20,000 of MiniLM, a process 1,300 to 3,400.
 MOST_WORKERS = 16
 # Longer strings are texts; the systems that this runs on have no longer names.
-_LONGEST_NAME = 1024
+LONGEST_NAME = 1024
 
 Value = TypeVar("Value")
 
@@ -83,7 +83,7 @@ def as_document(value: object) -> Document:
         return value
     if isinstance(value, str):
         # One word with the suffix of a known type of file, whatever lies on the disk.
-        is_word = len(value) <= _LONGEST_NAME and not any(map(str.isspace, value))
+        is_word = len(value) <= LONGEST_NAME and not any(map(str.isspace, value))
         if is_word and split_suffix(Path(value))[1]:
             raise DocumentError(
                 f"{value!r} looks like the name of a file; read it with Document.from_file, or give "

@@ -268,7 +268,7 @@ class QueryFactory:
         """Weigh the terms of the index, once for each version."""
         version = self._store.state().version
         if version != self._version:
-            # Documents that stand evenly over it.
+            # A sample of the index, since all of its documents would take long.
             rows = self._store.sample([TERMS], DOCUMENT, _SAMPLED_DOCUMENTS)
             weights = TermWeights([TermCounts.unpacked(value) for value in rows.column(TERMS).to_pylist()])
             self._weights, self._version, self._usual = weights, version, None

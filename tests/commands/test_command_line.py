@@ -71,7 +71,7 @@ def test_the_overview_names_every_command(graphdoc: Command) -> None:
     [
         (("serch", "my.index"), "mean search?"),
         (("evaluate", "clustr"), "mean cluster?"),
-        (("search", "a", "storm", "surge"), "quotes"),
+        (("search", "a", "storm", "surge"), "query of several words"),
         (("compare", "a", "b", "--reports", "3"), "--reports"),
         (("attention", "a", "--graf", "full"), "--graph"),
         (("attention",), "DOCUMENT"),

@@ -177,8 +177,7 @@ def test_thresholds_between_neighbouring_numbers() -> None:
     high = float(np.nextafter(low, 1))
     assert best_threshold([0, 1], [low, high]) == high
     # Accuracy is best with no pair at all, which a finite threshold has to say.
-    above = best_threshold([0, 0, 1], [0.5, 0.5, 0.1], "accuracy")
-    assert 0.5 < above < 0.51
+    assert 0.5 < best_threshold([0, 0, 1], [0.5, 0.5, 0.1], "accuracy") < 0.51
     assert best_threshold([1, 1], [0.5, 0.2]) == 0.2
 
 

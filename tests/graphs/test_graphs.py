@@ -166,8 +166,7 @@ def test_weights_are_the_normalized_adjacency_and_1_on_self_loops(sizes: list[tu
         first_node, first_edge = first_node + count, first_edge + edges
     is_loop = joined.edge_index[0] == joined.edge_index[1]
     assert np.array_equal(joined.edge_kind == EdgeKind.SELF_LOOP, is_loop)
-    kinds = joined.node_kind[joined.edge_index[:, ~is_loop]]
-    assert np.all(kinds == NodeKind.PASSAGE)
+    assert np.all(joined.node_kind[joined.edge_index[:, ~is_loop]] == NodeKind.PASSAGE)
 
 
 def test_the_diagonal_does_not_count_and_nodes_alone_have_rows_of_0() -> None:

@@ -33,8 +33,7 @@ JOB = Path(__file__).parents[1] / "support" / "index_job.py"
 def test_kills_lose_nothing_acknowledged(place: str, tmp_path: Path, encoder: DocumentEncoder, kills: int) -> None:
     checkpoint = encoder.save_pretrained(tmp_path / "model")
     # On a busy machine a kill and its check take half a minute.
-    done = run(JOB, checkpoint, place, 0, kills, patience=PATIENCE + 60 * kills)
-    result = json.loads(done.stdout.splitlines()[-1])
+    result = json.loads(run(JOB, checkpoint, place, 0, kills, patience=PATIENCE + 60 * kills).stdout.splitlines()[-1])
     print(result)
     assert result["kills"] >= kills and result["acknowledged"] and result["cut_short"]
 
