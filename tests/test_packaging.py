@@ -195,13 +195,15 @@ def test_constraints_pin_what_is_required(requirements: dict[str, list[Requireme
 
 
 def test_importing_the_package_waits_for_nothing() -> None:
-    """Reading documents must not wait for torch, nor encoding and searching for the frameworks that may call them."""
+    """Neither reading for torch, nor searching for frameworks that may call it and a client that it never calls."""
     program = (
         "import sys, graphdoc, graphdoc.cli; print({'torch', 'transformers', 'pandas'} & set(sys.modules)); "
-        "graphdoc.DocumentEncoder, graphdoc.DocumentIndex; print({'langchain_core', 'llama_index'} & set(sys.modules))"
+        "graphdoc.DocumentEncoder, graphdoc.DocumentIndex; print({'langchain_core', 'llama_index'} & set(sys.modules))\n"
+        "from graphdoc.retrieval import lance; client = lance._lancedb() and 'lance_namespace_urllib3_client'\n"
+        "print(f'{client}.api' in sys.modules, __import__(client).ApiClient.__name__)"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == ["set()", "set()"]
+    assert run.stdout.split() == ["set()", "set()", "False", "ApiClient"]
 
 
 def test_files_are_short() -> None:

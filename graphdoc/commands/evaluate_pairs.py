@@ -17,14 +17,7 @@ from .sources import CorpusReading
 if TYPE_CHECKING:
     from ..evaluation import PairEvaluator
 
-HEADINGS = {
-    "precision": "P",
-    "recall": "R",
-    "f1": "F1",
-    "accuracy": "accuracy",
-    "auc": "AUC",
-    "average_precision": "AP",
-}
+METRICS = {"precision": "P", "recall": "R", "f1": "F1", "accuracy": "accuracy", "auc": "AUC", "average_precision": "AP"}
 # Long enough for a backbone, what was done to it, and what it is fused with.
 LONGEST_NAME = 52
 
@@ -134,12 +127,12 @@ def evaluate_compare(
     }
     findings = [
         f"against TF-IDF, {row.name}: "
-        + ", ".join(f"{HEADINGS[name]} {signed_interval(ahead[row.name][name])}" for name in ("auc", "f1", "accuracy"))
+        + ", ".join(f"{METRICS[name]} {signed_interval(ahead[row.name][name])}" for name in ("auc", "f1", "accuracy"))
         for row in rows[1:]
     ]
     # A terminal has no room for all intervals.
     short = {"precision": shown, "recall": shown}
-    metrics = [TableColumn(heading, short.get(name, half_interval)) for name, heading in HEADINGS.items()]
+    metrics = [TableColumn(heading, short.get(name, half_interval)) for name, heading in METRICS.items()]
     table = Table([names("similarity of", LONGEST_NAME), TableColumn("text", whole_percent), *metrics])
     # The corner has the unit.
     buckets = rows[0].scores.lengths
@@ -147,7 +140,7 @@ def evaluate_compare(
     by_length.add("pairs", *(scores.pairs for scores in buckets.values()))
     for row in rows:
         share = 1.0 if row.coverage is None else row.coverage.share
-        table.add(row.name, share, *map(row.scores.test.estimates.get, HEADINGS))
+        table.add(row.name, share, *map(row.scores.test.estimates.get, METRICS))
         by_length.add(row.name, *(scores.estimates.get("auc") for scores in row.scores.lengths.values()))
     notes = [*_notes(evaluator, sections.counts), *findings, *missing]
     show(outputs, content, [table, by_length], notes, report, csv=_all_scores(rows).write_csv, plot=draw)
@@ -155,13 +148,13 @@ def evaluate_compare(
 
 def _all_scores(rows: list[MeasuredRow]) -> Table:
     """A line for every row, with all pairs and by length."""
-    ends = [name for metric in HEADINGS for name in (metric, f"{metric}_low", f"{metric}_high")]
+    ends = [name for metric in METRICS for name in (metric, f"{metric}_low", f"{metric}_high")]
     result = Table(["model", "role", "words", "pairs", "similar", "threshold", *ends])
     for row in rows:
         for words, scores in {"all": row.scores.test, **row.scores.lengths}.items():
             plain = scores.to_dict()
             cells = [row.name, row.role, words, scores.pairs, scores.similar, scores.threshold]
-            for metric in HEADINGS:
+            for metric in METRICS:
                 cells += [plain[metric], *(plain["intervals"][metric] or (None, None))]
             result.add(*cells)
     return result

@@ -227,14 +227,10 @@ class PairEvaluator(Evaluator):
         for least, end in pairwise((0, *self._lengths, sys.maxsize)) if self._lengths else ():
             chosen = (self.words >= least) & (self.words < end)
             if chosen.any():
-                buckets[_bucket(least, end)] = score_pairs(labels[chosen], test[chosen], threshold, **options)
+                name = f"{least:,} words and more" if end == sys.maxsize else f"{least:,}-{end - 1:,} words"
+                name = name if least else f"up to {end - 1:,} words"
+                buckets[name] = score_pairs(labels[chosen], test[chosen], threshold, **options)
         return ComparisonScores(score_pairs(labels, test, threshold, **options), validation, buckets)
-
-
-def _bucket(least: int, end: int) -> str:
-    if end == sys.maxsize:
-        return f"{least:,} words and more"
-    return f"{least:,}-{end - 1:,} words" if least else f"up to {end - 1:,} words"
 
 
 def documents_of_pairs(documents: Iterable[KindOfDocument], *pairs: Pairs) -> dict[str, KindOfDocument]:

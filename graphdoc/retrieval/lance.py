@@ -7,11 +7,13 @@ import json
 import math
 import os
 import re
+import sys
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import cache
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -448,6 +450,7 @@ def _lancedb() -> Any:
     limit_heaps()
     try:
         with quick_imports():
+            _defer("lance_namespace_urllib3_client")
             import lancedb
             import lancedb.background_loop
             import lancedb.index
@@ -455,6 +458,20 @@ def _lancedb() -> Any:
     except ImportError as error:
         raise MissingExtraError("lancedb", "retrieval", "keep an index of documents") from error
     return lancedb
+
+
+def _defer(name: str) -> None:
+    # A client of catalogues takes .4 s to import whole, and LanceDB needs types below it alone.
+    if name in sys.modules or not (spec := find_spec(name)) or not (loader := spec.loader):
+        return
+    package = sys.modules[name] = module_from_spec(spec)
+
+    def first_used(attribute: str) -> Any:
+        del vars(package)["__getattr__"]
+        loader.exec_module(package)
+        return getattr(package, attribute)
+
+    vars(package)["__getattr__"] = first_used
 
 
 # Where in LanceDB's own source an error arose.

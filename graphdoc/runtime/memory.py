@@ -10,19 +10,12 @@ from pathlib import Path
 
 
 def give_back_memory() -> None:
-    """Give freed memory back to the system, where the GNU C library is asked to.
-
-    Tensors whose sizes never repeat, as batches of documents have them, leave holes in its heap: encoding 1,000 short
-    documents left about 50 MB behind, and the next 1,000 as much again.
-    """
+    """Give freed memory back: tensors whose sizes never repeat leave holes in the heap, 50 MB in 1,000 documents."""
     _call_c_library("malloc_trim", 0)
 
 
 def limit_heaps() -> None:
-    """Let new threads share two heaps of the GNU C library: each keeps what was freed in it.
-
-    With a heap for every thread, making an index of 100,000 passages took 1.3 GB of memory instead of 1.1.
-    """
+    """Let new threads share two heaps: with one each, an index of 100,000 passages takes 1.3 GB instead of 1.1."""
     _call_c_library("mallopt", -8, 2)  # M_ARENA_MAX
 
 
@@ -48,10 +41,9 @@ def free_memory() -> int | None:
 
 @contextmanager
 def quick_imports() -> Iterator[None]:
-    """Import what makes hundreds of thousands of objects that stay, such as torch and transformers.
+    """Import what makes hundreds of thousands of objects that stay, such as torch, while garbage collection rests.
 
-    The garbage collector would look through all of them again and again, which takes a fifth of the time; it rests
-    until then, and then counts them among what has stayed for long.
+    It would look through all of them again and again, which takes a fifth of the time.
     """
     if not gc.isenabled():
         yield

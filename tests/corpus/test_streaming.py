@@ -183,8 +183,7 @@ def test_it_is_stored_and_streamed_alike(prepare: Prepare, stream: Stream, web: 
     assert [one.group for one in streamed] == [stored[number].group for number in range(len(stored))]
     assert not list((web.parent / "datasets").rglob("*.arrow")), "nothing is copied"
     assert prepare(dataset=str(web), split="train[:25%]").ids == stored.ids[:ROWS]
-    named = prepare(dataset=str(web), dataset_config="plain_text")
-    assert named.fingerprint == stored.fingerprint
+    assert prepare(dataset=str(web), dataset_config="plain_text").fingerprint == stored.fingerprint
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])

@@ -135,8 +135,7 @@ def test_a_resample_is_the_measure_of_the_documents_that_were_drawn() -> None:
 def test_neighbours_vote_as_in_scikit_learn(form: type) -> None:
     (train, train_labels), (test, _) = groups(0, 2.5), groups(1, 2.5)
     found = nearest_labels(form(train), train_labels, form(test), neighbours=1)
-    expected = KNeighborsClassifier(1, metric="cosine").fit(train, train_labels).predict(test)
-    assert found == expected.tolist()
+    assert found == KNeighborsClassifier(1, metric="cosine").fit(train, train_labels).predict(test).tolist()
 
 
 def test_a_tie_of_neighbours_goes_to_the_nearer_ones() -> None:
