@@ -197,9 +197,9 @@ def test_constraints_pin_what_is_required(requirements: dict[str, list[Requireme
 def test_importing_the_package_waits_for_nothing() -> None:
     """Neither reading for torch, nor searching for frameworks that may call it and a client that it never calls."""
     program = (
-        "import sys, graphdoc, graphdoc.cli; print({'torch', 'transformers', 'pandas'} & set(sys.modules)); "
-        "graphdoc.DocumentEncoder, graphdoc.DocumentIndex; print({'langchain_core', 'llama_index'} & set(sys.modules))\n"
-        "from graphdoc.retrieval import lance; client = lance._lancedb() and 'lance_namespace_urllib3_client'\n"
+        "import sys, graphdoc, graphdoc.cli; print({'torch', 'transformers', 'pandas'} & set(sys.modules))\n"
+        "graphdoc.DocumentEncoder, graphdoc.DocumentIndex; print({'langchain_core', 'llama_index'} & set(sys.modules))"
+        "\nfrom graphdoc.retrieval import lance; client = lance._lancedb() and 'lance_namespace_urllib3_client'\n"
         "print(f'{client}.api' in sys.modules, __import__(client).ApiClient.__name__)"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

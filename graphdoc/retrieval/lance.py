@@ -7,13 +7,11 @@ import json
 import math
 import os
 import re
-import sys
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import cache
-from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,7 +22,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
 from ..runtime.arrays import Vectors
-from ..runtime.memory import give_back_memory, limit_heaps, quick_imports
+from ..runtime.memory import defer_package, give_back_memory, limit_heaps, quick_imports
 from ..runtime.text import one_line
 from ..segmentation.term_weights import terms_of
 from ..settings.document import Paragraph
@@ -450,7 +448,8 @@ def _lancedb() -> Any:
     limit_heaps()
     try:
         with quick_imports():
-            _defer("lance_namespace_urllib3_client")
+            # A client of catalogues takes .4 s to import whole, and LanceDB needs types below it alone.
+            defer_package("lance_namespace_urllib3_client")
             import lancedb
             import lancedb.background_loop
             import lancedb.index
@@ -458,20 +457,6 @@ def _lancedb() -> Any:
     except ImportError as error:
         raise MissingExtraError("lancedb", "retrieval", "keep an index of documents") from error
     return lancedb
-
-
-def _defer(name: str) -> None:
-    # A client of catalogues takes .4 s to import whole, and LanceDB needs types below it alone.
-    if name in sys.modules or not (spec := find_spec(name)) or not (loader := spec.loader):
-        return
-    package = sys.modules[name] = module_from_spec(spec)
-
-    def first_used(attribute: str) -> Any:
-        del vars(package)["__getattr__"]
-        loader.exec_module(package)
-        return getattr(package, attribute)
-
-    vars(package)["__getattr__"] = first_used
 
 
 # Where in LanceDB's own source an error arose.

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from typing import Any
 
 
 def give_back_memory() -> None:
@@ -56,3 +59,17 @@ def quick_imports() -> Iterator[None]:
         # Both together move all objects to the oldest generation, without a look at any.
         gc.freeze()
         gc.unfreeze()
+
+
+def defer_package(name: str) -> None:
+    """Let a package run its own first lines when it is first asked for something, not for a module below it."""
+    if name in sys.modules or not (spec := find_spec(name)) or not (loader := spec.loader):
+        return
+    package = sys.modules[name] = module_from_spec(spec)
+
+    def first_used(attribute: str) -> Any:
+        del vars(package)["__getattr__"]
+        loader.exec_module(package)
+        return getattr(package, attribute)
+
+    vars(package)["__getattr__"] = first_used
