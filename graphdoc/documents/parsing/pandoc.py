@@ -34,17 +34,48 @@ _INCLUDES = {
     "asciidoc": re.compile(r"^include::(\S+?)\[[^\]\n]*\][ \t]*$", re.MULTILINE),
     "typst": re.compile(r'^[ \t]*#(?:include|import)[ \t]+"([^"\n]*)"[^\n]*$', re.MULTILINE),
 }
-# The code page of RTF that is not Windows 1252; its bytes, after a letter of Unicode that they stand for elsewhere.
-_CODE_PAGE = re.compile(r"\\ansicpg(?!1252)(\d{1,5}\b)")
+_BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
+# What pandoc would lose, or show as it is written, and how it knows it.
+_REWRITTEN = {
+    # Block macros, of which the alternative text is seen, and conditions.
+    "asciidoc": [(r"^(?:ifeval::.*|(?:image|video|toc|ifn?def|endif)::[^\s\[]*\[([^\],\n]*)[^\]\n]*\])[ \t]*$", r"\1")],
+    # Times that were clocked, and priorities.
+    "org": [(r"^[ \t]*CLOCK:.*\n|^(\*+ +(?:[A-Z]+ +)?)\[#\w+\] +", r"\1")],
+    "rtf": [(r"\\\*\\footnote\b", r"\\footnote")],
+    "latex": [
+        (r"\\(begin|end)\{(?:compactdesc|labeling)\}", r"\\\1{description}"),
+        # Of lists with anything before their first entry the terms would be lost.
+        (r"(\\begin\{description\})(?:(?!\\item\b|\\begin\b|\\end\b)[\s\S]){1,500}?(?=\\item\b)", r"\1"),
+        # Slides, in the ways that they are written, and where they are to be seen.
+        (r"(\\(?:item|only|onslide|uncover|visible|alert))<[^<>\n]*>", r"\1"),
+        (r"(\\begin\{frame\})(?:<[^<>\n]*>|\[[^\[\]]*\])+", r"\1"),
+        (rf"(\\begin\{{frame\}})({_BRACES})", r"\1\\frametitle\2"),
+        (r"\\frame(?=[<\[{])(?:<[^<>\n]*>)?", r"\\slideframe"),
+        (rf"(\\begin\{{column\}})(?:\[[^\]]*\])?{_BRACES}", r"\1"),
+    ],
+}
+# The code page of RTF, and those of its fonts by what they call their letters.
+_CODE_PAGE = re.compile(r"\\ansicpg(\d{1,5}\b)")
 _LONGEST_HEAD = 2_000
-_ESCAPED = re.compile(r"((?<!\\)(?:\\\\)*(?:\\u-?\d+ ?)?)((?:\\'[0-9A-Fa-f]{2})+)")
+_FONT = re.compile(r"\{\\f(\d+)[^{};]*?\\fcharset(\d+)")
+_CHARSETS = "128 932 129 949 134 936 136 950 161 1253 162 1254 163 1258 177 1255 178 1256 186 1257 204 1251 222 874"
+_CODE_PAGES = dict(zip(_CHARSETS.split()[::2], _CHARSETS.split()[1::2], strict=True)) | {"238": "1250"}
+# Letters of Unicode with the bytes that stand for them elsewhere, signs, groups, fonts, and bytes. The second byte of a
+# letter may be written as the sign that it is in ASCII.
+_BYTES = re.compile(r"\\'([0-9A-Fa-f]{2})([@-Z^-z|~\[\]]|\\[\\{}])?")
+_TOKEN = re.compile(
+    r"\\u-?\d+ ?(?:\\'[0-9A-Fa-f]{2})+|\\[\\{}]|(?P<brace>[{}])|\\(?P<font>plain|f\d+)(?![a-z\d])"
+    rf"|(?P<bytes>(?:{_BYTES.pattern})+)"
+)
+# Paragraphs in an outline that are numbered, too, which pandoc takes for entries of a list.
+_MARKUP = re.compile(r"(?:\\[a-z]+-?\d*\s?|\{\\listtext\b[^{}]*\})+")
+_LISTED = re.compile(r"\\(?:ls|ilvl)\d+")
 _QUESTION_MARKS = re.compile(r"((?<!\\)(?:\\\\)*)((?:\\u-?\d{1,5} ?\?)+)")
 _OTHER_SUBSTITUTES = re.compile(r"\\uc(?!1\b)\d")
 _NUMBER = re.compile(r"-?\d+")
 _SIGN, _ESCAPE = re.compile(r"[\\{}]"), r"\\\g<0>"
 _MESSAGE = re.compile(r"^\[(INFO|WARNING)\] (.*(?:\n(?!\[).*)*)", re.MULTILINE)
 _SKIPPED = re.compile(r"Skipped '(.{1,10000})' at line (\d+) column \d+", re.DOTALL)
-_BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
 _ARGUMENT = re.compile(_BRACES)
 _COMMAND = re.compile(rf"\\([A-Za-z]+)((?:\[[^\]]*\])?)((?:{_BRACES})+)")
 _ENVIRONMENT = re.compile(r"\\begin\{([^{}]+)\}.*\\end\{\1\}", re.DOTALL)
@@ -100,6 +131,8 @@ def parse_with_pandoc(text: str, kind: str) -> ParsedDocument:
     """
     warnings: list[str] = []
     text = _in_unicode(text) if kind == "rtf" else text
+    for pattern, written in _REWRITTEN.get(kind, ()):
+        text = re.sub(pattern, written, text, flags=re.MULTILINE)
     if kind in _INCLUDES:
         warnings += [f"{found[1]} was not included" for found in _INCLUDES[kind].finditer(text)]
         text = _INCLUDES[kind].sub("", text)
@@ -129,23 +162,35 @@ def parse_with_pandoc(text: str, kind: str) -> ParsedDocument:
 
 
 def _in_unicode(text: str) -> str:
-    """RTF with the letters themselves, as far as pandoc would lose or garble them."""
+    """RTF with the letters themselves, and with headings, as far as pandoc would lose or garble them."""
     page = _CODE_PAGE.search(text, 0, _LONGEST_HEAD)
+    usual = page[1] if page else "1252"
+    pages = {f"f{number}": _CODE_PAGES.get(charset, usual) for number, charset in _FONT.findall(text)}
+    groups = [usual]
 
     def numbered(found: re.Match[str]) -> str:
         letters = b"".join((int(number) % 2**16).to_bytes(2, "little") for number in _NUMBER.findall(found[2]))
         return f"{found[1]}{{{_SIGN.sub(_ESCAPE, letters.decode('utf-16-le', 'replace'))}}}"
 
     def written(found: re.Match[str]) -> str:
-        letters = bytes.fromhex(found[2].replace("\\'", "")).decode(f"cp{page[1] if page else 1252}")
-        return found[0] if found[1].rstrip("\\") else f"{found[1]}{{{_SIGN.sub(_ESCAPE, letters)}}}"
+        if found["bytes"]:
+            content = b"".join(bytes.fromhex(byte) + sign[-1:].encode() for byte, sign in _BYTES.findall(found[0]))
+            return f"{{{_SIGN.sub(_ESCAPE, content.decode(f'cp{groups[-1]}', 'replace'))}}}"
+        if found["brace"]:
+            groups[-1:] = [groups[-1]] * 2 if found["brace"] == "{" else groups[-1:] * (len(groups) == 1)
+        elif found["font"]:
+            groups[-1] = pages.get(found["font"], usual)
+        return found[0]
 
     if not _OTHER_SUBSTITUTES.search(text):
         # With the question mark that stands for the letter elsewhere, pandoc would leave out what follows it.
         text = _QUESTION_MARKS.sub(numbered, text)
+    text = _MARKUP.sub(lambda run: _LISTED.sub("", run[0]) if "\\outlinelevel" in run[0] else run[0], text)
+    if {usual, *pages.values()} == {"1252"}:
+        return text
     try:
-        return _ESCAPED.sub(written, _CODE_PAGE.sub(r"\\ansicpg1252", text, count=1)) if page else text
-    except (UnicodeError, LookupError):
+        return _TOKEN.sub(written, _CODE_PAGE.sub(r"\\ansicpg1252", text, count=1))
+    except LookupError:
         return text
 
 
@@ -170,7 +215,9 @@ def _read_latex(text: str, deadline: float) -> tuple[bytes, str, Counter[str]]:
             elif (command := _COMMAND.fullmatch(skipped[1])) and command[1] not in _SHOW_NOTHING:
                 last = len(_ARGUMENT.findall(command[3])) + bool(command[2])
                 optional = "[]" if command[2] else ""
-                definitions.setdefault(command[1], rf"\newcommand{{\{command[1]}}}[{last}]{optional}{{#{last}}}")
+                # An environment of that name would break.
+                if f"\\begin{{{command[1]}}}" not in text:
+                    definitions.setdefault(command[1], rf"\newcommand{{\{command[1]}}}[{last}]{optional}{{#{last}}}")
                 dropped.add((f"\\{command[1]}", skipped[0]))
         if len(definitions) == defined:
             break

@@ -41,7 +41,8 @@ Section~\ref{one}, and $\alpha_i \le \frac{1}{2}$, \eqref{nowhere}.
 ORG = """#+TITLE: Tides
 #+AUTHOR: Ann Lee
 Opening[fn:1] and [cite:@doe].
-* TODO Shore :tag:
+* TODO [#A] Shore :tag:
+CLOCK: [2012-10-26 Fri 14:50]--[2012-10-26 Fri 15:00] =>  0:10
 Text with /emphasis/, [[http://x.y][a link]] and \\(x^2\\).
 - one
   - two
@@ -81,6 +82,10 @@ Ann Lee
 
 Opening of {name} with *bold*.footnote:[A note.] See <<shore>>.
 
+ifdef::name[]
+image::gauge.png[Gauge,300]
+endif::[]
+
 [[shore]]
 == Shore
 
@@ -95,6 +100,19 @@ Opening of {name} with *bold*.footnote:[A note.] See <<shore>>.
 code
 ----
 """
+SLIDES = r"""\documentclass{beamer}\title{Tides}
+\begin{document}
+\begin{frame}\titlepage\end{frame}
+\begin{frame}<1->[fragile]{Shore}
+\begin{columns}\begin{column}{0.5\textwidth}Text.\end{column}\end{columns}
+\end{frame}
+\frame{\frametitle{Inner} \only<2>{More.}}
+\end{document}
+"""
+# As LibreOffice and Word write headings, notes, and letters of several scripts.
+RTF_OF_OFFICE = r"""{\rtf1\ansi\ansicpg1252\deff0{\fonttbl{\f0\fcharset0 A;}{\f1\fcharset204 B;}{\f2\fcharset128 C;}}
+{\info{\title Tides}}\pard\plain\s1\ilvl0\outlinelevel0\b{\listtext\pard\plain 1.\tab}\ls1 Shore\par
+\pard\plain Text.{\*\footnote \pard A note.} {\f1 \'d0\'e8\'f1} caf\'e9 \f2\'93\'fa\'96\{\'83\\\'95\'5c\'83v \'41}"""
 RTF = r"""{\rtf1\ansi{\info{\title Tides}{\author Ann}}
 \pard\outlinelevel0 Shore\par
 \pard Text with {\i emphasis} caf\'e9{\footnote A note.}.\par
@@ -114,16 +132,9 @@ def shown(document: Document) -> list[tuple[str, str]]:
 def test_latex(tmp_path: Path) -> None:
     document = read(tmp_path, "paper.tex", LATEX)
     assert (document.id, document.title) == ("paper", "My Paper")
-    assert document.sections == (
-        Section("Abstract words."),
-        Section(
-            "Text on the same line. The GraphDoc way of things, 50% done.\n\nA note.\n\nSection 1, and αi ≤ 1/2,.",
-            "One",
-            1,
-            ("One",),
-        ),
-        Section("i\nj\n\nDepths.\n\nEbb\t1\nFlood\t2\n\nThe gauge.", "Two", 2, ("One", "Two")),
-    )
+    one = "Text on the same line. The GraphDoc way of things, 50% done.\n\nA note.\n\nSection 1, and αi ≤ 1/2,."
+    two = Section("i\nj\n\nDepths.\n\nEbb\t1\nFlood\t2\n\nThe gauge.", "Two", 2, ("One", "Two"))
+    assert document.sections == (Section("Abstract words."), Section(one, "One", 1, ("One",)), two)
     assert document.metadata["author"] == ("Ann Lee", "Bob Ray")
     assert document.metadata["dropped_elements"] == {"thebibliography": 1, "tikzpicture": 1}
 
@@ -141,13 +152,15 @@ def test_latex(tmp_path: Path) -> None:
         ("tides.typ", TYPST,
          [("Inner", "Depths\n\nA\tB"), ("Shore", "Text of GraphDoc with bold x2 + α.\n\nA note.\n\none\ntwo")], {}),
         ("tides.adoc", ASCIIDOC,
-         [("", "Opening of GraphDoc with bold. See Shore.\n\nA note."), ("Shore", "one\ntwo\n\nA\tB\n\ncode")],
+         [("", "Opening of GraphDoc with bold. See Shore.\n\nA note.\n\nGauge"), ("Shore", "one\ntwo\n\nA\tB\n\ncode")],
          {"author": ("Ann Lee",), "name": "GraphDoc"}),
         ("tides.rtf", r"{\rtf1\ansi\ansicpg1251{\info{\title Tides}}\'cf\'f0\'e8 \u1084\'ec\u1080?\u1088?. K\u228?se.}",
          [("", "При мир. Käse.")], {}),
         ("tides.rtf", r"{\rtf1{\info{\title Tides}}\uc0 x\u229 ?y}", [("", "xå?y")], {}),
         ("tides.rtf", r"{\rtf1\ansicpg1251{\info{\title Tides}}C:\\u1?a\\'cf \u-10179?\u-8704?\u123?\b\'cf\'5cx}",
          [("", r"C:\u1?a\'cf 😀{П\x")], {}),
+        ("tides.rtf", RTF_OF_OFFICE, [("Shore", "Text. Рис café 日本ソ表プ A\n\nA note.")], {}),
+        ("tides.tex", SLIDES, [("Inner", "More."), ("Shore", "Text.")], {}),
         ("tides.rtf", RTF, [("Shore", "Text with emphasis café.\n\nA note.\n\nA\tB\n\nlast")], {"author": "Ann"}),
     ],
 )  # fmt: skip
@@ -165,10 +178,7 @@ def test_other_formats(
     ("source", "title"),
     [
         (r"\title[Short]{My Paper}", "My Paper"),
-        (
-            "\\title{A long\n  paper on {\\em things} \\\\[2pt] and \\textbf{more}, 50\\%}",
-            "A long paper on things and more, 50%",
-        ),
+        ("\\title{A\n  paper on {\\em things} \\\\[2pt] and \\textbf{more}, 50\\%}", "A paper on things and more, 50%"),
         (r"\title{\texorpdfstring{Making \texttt{dough}}{Making dough}}", "Making dough"),
         (r"\title{Dough \texorpdfstring{\emph{rises}}{rises} twice}", "Dough rises twice"),
         (r"% \title{No}" + "\n", "One"),
@@ -189,6 +199,7 @@ def test_titles_of_latex(tmp_path: Path, source: str, title: str) -> None:
         WHOLE % "\\begin{theorem}[Named Gamma] Alpha.\\end{theorem} Beta.",
         WHOLE % "\\begin{verbatim} alpha = 1\nbeta = 2 \\end{verbatim} Gamma.",
         WHOLE % "\\begin{figure}[ht] \\centering \\caption{Alpha.} \\end{figure} Beta. \\maketitle Gamma.",
+        WHOLE % "\\begin{description}[style=x]\\itemsep0pt\n\\item[Alpha] Beta\\item<1->[Gamma] d\\end{description}",
         WHOLE % "\\pkg{Alpha} and \\fbox{\\pkg{Beta}} and \\rotatebox{90}{Gamma}.",
         WHOLE % "\\resizebox{\\textwidth}{!}{\\begin{tabular}{ll} Alpha & \\multirow{2}{*}{Beta}\\end{tabular}} Gamma.",
         "\\section{One}\nAlpha.\n\nBeta.\n\\section{Two} Gamma.",
