@@ -237,20 +237,15 @@ class Document:
             raise DocumentError(f"document {fields.get('id') or ''!r}: {error}") from error.__cause__
 
     @classmethod
-    def _from_parsed(
-        cls,
-        parsed: ParsedDocument,
-        id: str | None = None,
-        title: str = "",
-        label: Label = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> Document:
+    def _from_parsed(cls, parsed: ParsedDocument, **fields: Unpack[DocumentOptions]) -> Document:
         found: dict[str, Any] = dict(parsed.metadata)
+        title, metadata = fields.get("title", ""), fields.get("metadata")
         if title and parsed.title and title != parsed.title:
             found["parsed_title"] = parsed.title
         if isinstance(metadata, Mapping):
             metadata = found | dict(metadata)
-        return cls(id or "", parsed.sections, title or parsed.title, label, metadata or found)
+        named = title or parsed.title
+        return cls(fields.get("id") or "", parsed.sections, named, fields.get("label"), metadata or found)
 
 
 def _label(value: Any) -> Label:

@@ -88,11 +88,7 @@ _MANY_MARKS = re.compile("[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u064b-\u065f]
 _SPELLED_OUT = {
     **{0x2010: "-", 0x2011: "-"},
     **{0xFB00 + number: text for number, text in enumerate(("ff", "fi", "fl", "ffi", "ffl", "st", "st"))},
-    **{
-        code: chr(code - 0xFEE0)
-        for first, last in ((0xFF10, 0xFF19), (0xFF21, 0xFF3A), (0xFF41, 0xFF5A))
-        for code in range(first, last + 1)
-    },
+    **{code: chr(code - 0xFEE0) for code in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))},
 }
 _SPELLED = re.compile("[\u2010\u2011\ufb00-\ufb06\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
 

@@ -42,25 +42,17 @@ def noted(body: str, notes: str = "") -> bytes:
 
 def pptx(slide: str, slides: int = 1) -> bytes:
     names = f'xmlns:a="{DRAWING}" xmlns:p="p" xmlns:r="{LINKS}"'
-    return archive(
-        {
-            "ppt/presentation.xml": f"<p:x {names}>" + '<p:sldId r:id="r1"/>' * slides + "</p:x>",
-            "ppt/_rels/presentation.xml.rels": '<R><Relationship Id="r1" Type="x/slide" Target="s.xml"/></R>',
-            "ppt/s.xml": f"<p:sld {names}>{slide}</p:sld>",
-        }
-    )
+    links = '<R><Relationship Id="r1" Type="x/slide" Target="s.xml"/></R>'
+    whole = f"<p:x {names}>" + '<p:sldId r:id="r1"/>' * slides + "</p:x>"
+    parts = {"ppt/presentation.xml": whole, "ppt/_rels/presentation.xml.rels": links}
+    return archive(parts | {"ppt/s.xml": f"<p:sld {names}>{slide}</p:sld>"})
 
 
 def epub(spine: str, chapter: str = PAGE) -> bytes:
     item = '<item id="c" href="c.xhtml" media-type="application/xhtml+xml"/>'
     title = '<dc:title xmlns:dc="http://purl.org/dc/elements/1.1/">Book</dc:title>'
-    return archive(
-        {
-            "META-INF/container.xml": '<c><rootfile full-path="p.opf"/></c>',
-            "p.opf": f"<package>{title}{item}{spine}</package>",
-            "c.xhtml": chapter,
-        }
-    )
+    container, package = '<c><rootfile full-path="p.opf"/></c>', f"<package>{title}{item}{spine}</package>"
+    return archive({"META-INF/container.xml": container, "p.opf": package, "c.xhtml": chapter})
 
 
 MARKS = {

@@ -191,9 +191,12 @@ def test_encodings_of_pages(tmp_path: Path) -> None:
     # This is ASCII throughout, and UTF-8 too.
     for name, text in (("iso2022_jp", kana), ("iso2022_kr", "조수")):
         assert all(read(tmp_path / file, text.encode(name)).text == text for file in ("a.html", "a.txt"))
-    for content in ("{\\rtf1\\ansi Tide.}", "%PDF-1.4\n1 0 obj", "%!PS-Adobe-3.0\n(Tide) show"):
-        with pytest.raises(DocumentError, match="rename"):
-            read(tmp_path / "a.txt", content)
+    # What a file is counts more than what it is called.
+    others = {"RTF": b"{\\rtf1 Tide.}", "PDF": b"%PDF-1.4\n1 0\xff", "PostScript": b"%!PS-Adobe-3.0\n(Tide) show"}
+    others |= {"DOCX": docx("<w:p/>"), "Outlook": bytes.fromhex("d0cf11e0a1b11ae1ff")}
+    for (said, content), kind in itertools.product(others.items(), ("txt", "md", "eml")):
+        with pytest.raises(DocumentError, match=said):
+            read(tmp_path / f"a.{kind}", content)
     # Neither comments nor scripts end a head or declare its encoding, and a head may end without a sign.
     hidden = f"<!-- {tide * 400} <meta charset=koi8-r></head> -->", f"<script>'<body>{tide * 400}'</script>"
     for before in (*hidden, "<!-->", "<script src=a.js />"):
@@ -245,6 +248,7 @@ def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, pla
         ("q.txt", "From: a@example.org\nSubject: Tides\nX-I.D.: b\nX-I.D.: c\nSummary: They rise.\n\nSo.\n", "Tides"),
         ("d.md", "## Tides\n\nThey rise.\n\n## Moon\n\nIt pulls.\n", "Tides"),
         ("2.md", "### Tides\n\nThey rise.\n", "Tides"), ("3.md", "## Tides\n\n### Ebb\n\nThey rise.\n", "Tides"),
+        ("a.md", "Tides of 2024\n\nThey rise. They fall again.\n", "Tides of 2024"),
         ("6.md", "# Tides {#tides .wide}\n\nThey rise.\n", "Tides"), ("7.md", "# Sets {a}\n\nThey rise.", "Sets {a}"),
         ("8.md", "# Sets `{.a}`\n\nThey rise.", "Sets {.a}"), ("9.md", "# Notes {# #}\n\nThey rise.", "Notes {# #}"),
         ("e.txt", "Tides of the harbour\n\nThey rise. They fall again.\n", "Tides of the harbour"),

@@ -65,6 +65,7 @@ def stored(path: Path, content: str | bytes) -> Path:
     ("name", "content"),
     [
         ("a.txt", "Words."), ("a.md.gz", "# T\n\nWords."), ("a.HTM", "<p>Words."), ("a.rst.txt", "T\n=\n\nWords."),
+        ("a.text", "Words."), ("a.rst.txt", ":py:class:`~a.b.Words`."),
         ("a.xhtml", '<?xml version="1.0"?><html><body><p>Words.</p></body></html>'),
         ("a.xml.gz", "<article><body><p>Words.</p></body></article>"),
         ("a.tei", "<TEI><text><body><p>Words.</p></body></text></TEI>"),

@@ -30,17 +30,9 @@ def parse_tree(text: str) -> _Element:
         lxml.etree.XMLSyntaxError: the text is not well-formed.
     """
     _refuse_entities(text)
-    parser = etree.XMLParser(
-        encoding="utf-8",
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        dtd_validation=False,
-        # Texts of more than 10 MB are legitimate; the limits that this lifts guard against entities, refused above.
-        huge_tree=True,
-        remove_comments=True,
-        remove_pis=True,
-    )
+    closed: dict[str, Any] = {"resolve_entities": False, "no_network": True, "load_dtd": False, "dtd_validation": False}
+    # Texts of more than 10 MB are legitimate; the limits that huge_tree lifts guard against entities, refused above.
+    parser = etree.XMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True, **closed)
     root = etree.fromstring(text.lstrip().encode("utf-8"), parser)
     subset: Any = root.getroottree().docinfo.internalDTD
     if subset is not None and subset.entities():
@@ -51,9 +43,7 @@ def parse_tree(text: str) -> _Element:
 def _refuse_entities(text: str) -> None:
     prolog = _PROLOG.match(text)
     start = prolog.end() if prolog else 0
-    if not text.startswith("<!DOCTYPE", start):
-        return
-    if "<!ENTITY" in text[start : _root(text, start)]:
+    if text.startswith("<!DOCTYPE", start) and "<!ENTITY" in text[start : _root(text, start)]:
         raise DocumentError("its DOCTYPE declares entities, which are not read for safety; save the XML without them")
 
 
@@ -144,13 +134,9 @@ class ElementReader:
         self._sections: list[_OpenSection] = []
         self._captures: list[list[str]] = []
         self._notes: list[str] = []
-        self._lines = 0
-        self._verbatim = 0
+        self._lines = self._verbatim = self._quotations = 0
         self._verbatim_parts: list[str] = []
-        self._quotations = 0
-        self._row_is_new = True
-        self._cell_is_new = False
-        self._outer_interrupted = False
+        self._row_is_new, self._cell_is_new, self._outer_interrupted = True, False, False
 
     def read(self, root: _Element) -> None:
         """Read an element with everything inside it."""
@@ -334,6 +320,4 @@ class ElementReader:
 def _entity_text(node: _Element) -> str:
     """Text of a reference that the parser left alone because its declaration is in a DTD that is never loaded."""
     name = getattr(node, "name", None)
-    if name is None:
-        return ""
-    return html5.get(f"{name};", f"&{name};")
+    return "" if name is None else html5.get(f"{name};", f"&{name};")

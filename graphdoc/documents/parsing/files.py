@@ -54,6 +54,8 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
         if not content:
             raise DocumentError("it is empty; leave it out")
         try:
+            if kind not in _OFFICE or not content.startswith((b"PK", b"\xd0\xcf")):
+                formats.refuse_other_kind(content, kind)
             return titled(_parser(*_BINARY[kind])(content), is_text=False)
         except DocumentError as error:
             raise DocumentError(f"it cannot be read as {kind.upper()}: {error}") from error.__cause__
@@ -79,7 +81,9 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
     metadata = {**{key: value for key, value in fields.items() if value}, **heading, **parsed.metadata}
     if warnings:
         metadata["warnings"] = [*warnings, *parsed.metadata.get("warnings", ())]
-    return titled(replace(parsed, title=title, metadata=metadata), is_text=kind == "text")
+    # A first line that is no heading counts where no line is one.
+    is_text = kind == "text" or (kind == "markdown" and not any(section.heading for section in parsed.sections))
+    return titled(replace(parsed, title=title, metadata=metadata), is_text=is_text)
 
 
 def _parser(module: str, function: str) -> Any:

@@ -20,7 +20,7 @@ from ...runtime.memory import free_memory
 from ...runtime.text import counted, described
 
 _SUFFIXES = {
-    **{"text": ".txt", "markdown": ".md .markdown", "rst": ".rst", "html": ".html .htm .xhtml"},
+    **{"text": ".txt .text", "markdown": ".md .markdown", "rst": ".rst", "html": ".html .htm .xhtml"},
     **{"xml": ".xml .nxml .tei", "pdf": ".pdf", "docx": ".docx .docm", "odt": ".odt", "pptx": ".pptx .pptm"},
     **{"epub": ".epub", "ipynb": ".ipynb", "eml": ".eml", "latex": ".tex", "rtf": ".rtf", "org": ".org"},
     **{"mediawiki": ".mediawiki", "typst": ".typ", "asciidoc": ".adoc .asciidoc"},
@@ -37,7 +37,7 @@ _DECLARED = re.compile(
     rb"""(?:<\?xml[^>]{0,999}?encoding\s*=\s*|<meta[^>]{0,999}?charset\s*=\s*)["']?\s*([A-Za-z0-9._:-]+)""", re.I
 )
 # Names that Python does not know, and those that browsers take for larger encodings, as most pages mean them.
-_AS_BROWSERS = {
+AS_BROWSERS = {
     **dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "us-ascii", "ascii", "x-cp1252"), "cp1252"),
     **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis", "windows-31j", "ms_kanji"), "cp932"),
     **dict.fromkeys(("gb2312", "gb_2312-80", "x-gbk", "gbk", "chinese"), "gb18030"),
@@ -62,7 +62,12 @@ _HEAD = re.compile(
 )
 _LONGEST_HEAD = 500_000
 _ANYWHERE = 2_048
-_OTHER_KINDS = {"{\\rtf": "rtf", "%PDF-": "pdf", "%!PS-": "PostScript"}
+# What other kinds of files begin with, and by what a part of an archive says which it is.
+_BEGINNINGS = {
+    **{b"{\\rtf": "RTF", b"%PDF-": "PDF", b"%!PS-": "PostScript", b"\x1f\x8b": "gzip", b"PK\x03\x04": "ZIP"},
+    b"\xd0\xcf\x11\xe0": "an older Office file or a message of Outlook",
+}
+_PARTS = {b"word/": "DOCX", b"opendocument.text": "ODT", b"ppt/": "PPTX", b"application/epub": "EPUB", b"xl/": "XLSX"}
 # A letter of UTF-8 read as Windows 1252, or a capital within a word.
 _MISREAD = re.compile(r"[ÂÃÄÅ][^\sA-Za-zÀ-ÿ]|(?<=[^\W\d_])[À-ÖØ-ÞŒŠŽŸ](?=[a-zß-ÿœšž])")
 # Small Cyrillic letters and kana.
@@ -231,6 +236,7 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
     Raises:
         DocumentError: the bytes are not text in that encoding, or are UTF-16 or UTF-32 without a byte order mark.
     """
+    refuse_other_kind(content, kind)
     encoding = next((marked for mark, marked in _BYTE_ORDER_MARKS if content.startswith(mark)), encoding)
     try:
         text = content.decode(encoding)
@@ -250,11 +256,18 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
                 return content.decode(usual)
         raise decoding_error(error, encoding) from None
     _refuse_wide_encodings(text, encoding)
-    if (other := _OTHER_KINDS.get(text[:5], kind)) != kind:
-        raise DocumentError(f"it is {other.upper()} by its first characters, and no {kind}; rename it")
     # The escapes of ISO 2022, all of it ASCII.
     name = "iso2022_kr" if "\x1b$)C" in text else "iso2022_jp_2"
     return (decode_declared(content, name) or text) if "\x1b$" in text else text
+
+
+def refuse_other_kind(content: bytes, kind: str) -> None:
+    """Raise a DocumentError that says what a file is, if its first bytes are those of another kind."""
+    found = next((other for mark, other in _BEGINNINGS.items() if content.startswith(mark)), kind)
+    if found == "ZIP":
+        found = next((other for part, other in _PARTS.items() if part in content), found)
+    if found.lower() != kind:
+        raise DocumentError(f"it is {found} by its first bytes, and no {kind}; rename or convert it")
 
 
 def _declared_encoding(content: bytes) -> bytes | None:
@@ -281,7 +294,7 @@ def nearly_utf_8(content: bytes, warnings: list[str]) -> str | None:
 
 def decode_declared(content: bytes, label: str) -> str | None:
     """Decode bytes by an encoding as pages and mails call it; None where they are not text of that encoding."""
-    for name in (_AS_BROWSERS.get(label.lower(), label), label):
+    for name in (AS_BROWSERS.get(label.lower(), label), label):
         with suppress(UnicodeError, LookupError):
             return content.decode(name)
     return None

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -26,10 +27,9 @@ if TYPE_CHECKING:
 # Marked elements get these names; they are left out and counted under them.
 _MARKS = names("hidden permalink heading-button nav dialog") | FURNITURE
 
-_ROLES = {
-    **dict.fromkeys(("navigation", "menu", "menubar", "search"), "nav"),
-    **dict.fromkeys(("dialog", "alertdialog"), "dialog"),
-}
+_ROLES = {"dialog": "dialog", "alertdialog": "dialog"} | dict.fromkeys(
+    ("navigation", "menu", "menubar", "search"), "nav"
+)
 _NOT_SHOWN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 # rustdoc's "Expand description", and its links to the source with the version beside them.
 _HIDDEN_CLASSES = names("hideme out-of-band rightside")
@@ -331,10 +331,8 @@ def parse_html(text: str, *, is_page: bool = True) -> ParsedDocument:
         warnings.append(f"the comment at character {unclosed:,} has no end; what follows it is read as text")
     root: _Element | None = None
     if text.lstrip()[:5] == "<?xml":
-        try:
+        with suppress(etree.XMLSyntaxError):
             root = parse_tree(text)
-        except etree.XMLSyntaxError:
-            root = None
     if root is None:
         root = _parse_lenient(_OPEN_TITLE.sub(r"\1</title>\2", text))
     return parse_html_tree(root, warnings, is_page=is_page)

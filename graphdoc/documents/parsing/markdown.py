@@ -33,6 +33,8 @@ _ENTRY = re.compile(r"(?P<name>[A-Za-z_][\w.-]*(?: [\w.-]+)*)[ \t]*:(?:[ \t]+(?P
 _TARGET = re.compile(r"\([\w :.-]+\)=")
 # Names and classes of a heading, such as {#tides .wide}.
 _ATTRIBUTES = re.compile(r"(?<=\S)[ \t]*\{(?:(?:[#.]\w|:)[^{}\n]{0,200}|-)\}$")
+# Footnotes, and their marks.
+_NOTE, _NOTE_MARK = re.compile(r"(?m)^ {0,3}\[\^([^\]\s]{1,50})\]:[ \t]*"), re.compile(r"\[\^([^\]\s]{1,50})\]")
 _LONGEST_FRONT_MATTER = 65_536
 _NAME = re.compile(r"</?([A-Za-z][\w-]*)")
 _OPENING = re.compile(r"<([A-Za-z][\w-]*)(?![\w-])[^<>]*>")
@@ -70,6 +72,8 @@ def parse_markdown(text: str) -> ParsedDocument:
     """
     warnings: list[str] = []
     front_matter, body = _split_front_matter(text, warnings)
+    notes = set(_NOTE.findall(body))
+    body = _NOTE_MARK.sub(lambda found: "" if found[1] in notes else found[0], _NOTE.sub("", body))
     outline = Outline()
     writer = _Writer(outline, body)
     try:
@@ -341,7 +345,9 @@ def _pieces(cells: list[Any], dropped: Counter[str]) -> Iterator[str]:
         if not isinstance(cell, Mapping):
             continue
         source = cell.get("source") or cell.get("input") or ""
-        source = "".join(map(str, source)) if isinstance(source, list) else str(source)
+        # Of format 2, lines have no ends.
+        lines = source if isinstance(source, list) else [source]
+        source = "\n".join(str(line).removesuffix("\n") for line in lines)
         match cell.get("cell_type"):
             case "markdown":
                 yield source

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -50,11 +51,7 @@ def dropped_metadata(dropped: Mapping[str, int]) -> dict[str, Any]:
 
 
 def parsed_document(
-    sections: tuple[Section, ...],
-    title: str,
-    dropped: Mapping[str, int],
-    warnings: Sequence[str] = (),
-    **other_titles: str,
+    sections: tuple[Section, ...], title: str, dropped: Counter[str], warnings: Sequence[str] = (), **other_titles: str
 ) -> ParsedDocument:
     """Put together what a parser found.
 

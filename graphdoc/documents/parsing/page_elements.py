@@ -78,8 +78,7 @@ class PageElements:
         self.heading_texts: set[str] = set()
         self.first_heading: int | None = None
         self.title: _Element | None = None
-        self.characters = 0
-        self.prose = 0
+        self.characters = self.prose = 0
         self.no_contents: set[_Element] = set()
         for root in roots:
             self._measure(root)

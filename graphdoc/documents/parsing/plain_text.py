@@ -73,7 +73,7 @@ def parse_plain_text(text: str, *, headings: bool = True) -> ParsedDocument:
         start = heading.line + heading.lines
     _write(outline, lines[start:], joined)
     sections = outline.finish(opening_title=False).sections
-    return parsed_document(sections, title, {"page-header": dropped} if dropped else {})
+    return parsed_document(sections, title, Counter({"page-header": dropped} if dropped else {}))
 
 
 def _after_title(lines: list[str], title: str) -> int:

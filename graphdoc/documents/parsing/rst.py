@@ -23,22 +23,16 @@ from .outline import Break, Outline, ParsedDocument, joined_lines, parsed_docume
 from .titles import metadata_fields
 
 _SETTINGS = {
-    "_disable_config": True,
-    "file_insertion_enabled": False,
-    "raw_enabled": False,
-    "report_level": 5,
-    "halt_level": 5,
-    "doctitle_xform": False,
-    "docinfo_xform": False,
-    "sectsubtitle_xform": False,
-    "line_length_limit": 10_000_000,
-    "warning_stream": False,
+    **dict.fromkeys(("file_insertion_enabled", "raw_enabled", "doctitle_xform", "docinfo_xform"), False),
+    **dict.fromkeys(("sectsubtitle_xform", "warning_stream"), False),
+    **{"_disable_config": True, "report_level": 5, "halt_level": 5, "line_length_limit": 10_000_000},
 }
 _DROPPED = (nodes.comment, nodes.substitution_definition, nodes.target, nodes.raw, nodes.pending, nodes.meta)
 _LINES = (nodes.list_item, nodes.term, nodes.field_name, nodes.option_group, nodes.line, nodes.attribution)
 # Roles and directives of Sphinx, which docutils does not know, leave their text.
 _ROLE = re.compile(r"(?::[A-Za-z][\w.+-]*)+:`([^`]*)`")
-_TARGET = re.compile(r"\s*<[^<>]*>$")
+# The target of a link, and what stands before a name that is shown without its modules, or without a link.
+_TARGET = re.compile(r"\s*<[^<>]*>$|^~(?:\w+\.)*|^!")
 _DIRECTIVE = re.compile(r"\.\. +([\w:.+-]+)::[ \t]*([^\n]*)\n?")
 _SIGN = re.compile(r"[\W_]")
 _OPTION = re.compile(r"(?:[ \t]+:[\w-]+:[^\n]*\n?)*")
@@ -138,10 +132,7 @@ class _Writer:
         self._outline = outline
         self._definitions: dict[str, Any] = {}
         self._substitutes: dict[str, str] = {}
-        self._substituted = 0
-        self._level = 0
-        self._lists = 0
-        self._depth = 0
+        self._substituted = self._level = self._lists = self._depth = 0
 
     def write_source(self, text: str) -> None:
         self._depth += 1

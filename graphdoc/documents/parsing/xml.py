@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lxml import etree
 
 from ...errors import DocumentError
+from ...runtime.text import one_line
 from .elements import ElementReader, Vocabulary, local_name, names, parse_tree
 from .html import parse_html_tree
 from .outline import Outline, ParsedDocument, joined_lines, parsed_document
@@ -62,7 +63,6 @@ TEI = Vocabulary(
     notes=names("note"),
 )
 
-_LONGEST_NAME = 60
 _TITLE = Vocabulary(dropped=names("fn xref note"), line_breaks=names("break lb"))
 _PREFERRED = {"tex-math": "math", "orig": "reg", "sic": "corr", "abbr": "expan"}
 # Their text stands in the document in another form, or is no running text at all: not worth a word in the metadata.
@@ -89,13 +89,9 @@ def parse_xml(text: str) -> ParsedDocument:
             return parse_html_tree(root)
         case name:
             raise DocumentError(
-                f"its root element <{_shortened(name)}> is unknown; JATS and DocBook (<article>, <book>), TEI "
+                f"its root element <{one_line(name, 60)}> is unknown; JATS and DocBook (<article>, <book>), TEI "
                 "(<TEI>) and XHTML (<html>) are read: convert it to one of these, to HTML or to plain text"
             )
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
 
 
 def _parse_jats(root: _Element) -> ParsedDocument:

@@ -22,12 +22,8 @@ def test_title_levels_and_paths() -> None:
         "<section><h2>A</h2><p>a</p><h3>B <em>b</em></h3><p>b</p></section><h2>C</h2></body></html>"
     )
     assert parsed.title == "The Title" and parsed.metadata == {"page_title": "Page"}
-    assert parsed.sections == (
-        Section("Intro."),
-        Section("a", "A", 2, ("A",)),
-        Section("b", "B b", 3, ("A", "B b")),
-        Section("", "C", 2, ("C",)),
-    )
+    inner = Section("a", "A", 2, ("A",)), Section("b", "B b", 3, ("A", "B b")), Section("", "C", 2, ("C",))
+    assert parsed.sections == (Section("Intro."), *inner)
 
 
 def test_what_is_no_text_is_dropped_and_counted() -> None:

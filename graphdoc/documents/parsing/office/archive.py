@@ -107,12 +107,12 @@ def xml_part(content: bytes, name: str) -> _Element:
         raise DocumentError(f"its part {name!r} is damaged ({reason}); fetch or save it again") from None
 
 
-def core_title(archive: Archive) -> str:
+def core_title(archive: Archive, part: str = "docProps/core.xml") -> str:
     """The title in the properties of an Office file."""
-    if "docProps/core.xml" not in archive:
+    if part not in archive:
         return ""
     try:
-        tree = archive.tree("docProps/core.xml")
+        tree = archive.tree(part)
     except DocumentError:
         return ""
     return next((" ".join((element.text or "").split()) for element in tree.iter("{*}title")), "")

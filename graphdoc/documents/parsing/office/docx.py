@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
 from ....errors import DocumentError
 from ..elements import local_name, names
 from ..outline import ParsedDocument, joined_lines, parsed_document
 from .archive import Archive, core_title
-from .paragraphs import Paragraph, parsed_paragraphs
+from .paragraphs import Collected, Paragraph, parsed_paragraphs
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -38,16 +37,6 @@ class _Style(TypedDict, total=False):
     bold: bool
     underlined: bool
     size: float
-
-
-@dataclass(slots=True)
-class _Collected:
-    parts: list[str] = field(default_factory=list)
-    sizes: Counter[float] = field(default_factory=Counter)
-    strong: int = 0
-    letters: int = 0
-    notes: list[str] = field(default_factory=list)
-    boxes: list[_Element] = field(default_factory=list)
 
 
 def parse_docx(content: bytes) -> ParsedDocument:
@@ -113,18 +102,15 @@ class _Reader:
         style = self._style(_value(properties, "pStyle"))
         level = _number(_value(properties, "outlineLvl"), style.get("level"))
         collected = self._collected(element, style)
-        text = "".join(collected.parts)
         name = style.get("name", "").casefold().replace(" ", "")
         if name.startswith("toc") and name[3:].isdigit():
             self.dropped["table of contents"] += 1
             return
-        size = collected.sizes.most_common(1)[0][0] if collected.sizes else style.get("size", self._default_size)
-        strong = collected.letters > 0 and collected.strong == collected.letters
-        paragraph = Paragraph(text, "text", 0, size, strong, collected.notes)
+        paragraph = collected.paragraph("text", style.get("size", self._default_size))
         listed = _child(properties, "numPr") is not None or style.get("numbered", False)
         if name == "title":
             paragraph.kind = "title"
-        elif level is not None and 0 <= level < 9 and text.strip():
+        elif level is not None and 0 <= level < 9 and paragraph.text.strip():
             paragraph.kind, paragraph.level = "heading", level + 1
         elif name in _CODE:
             paragraph.kind = "code"
@@ -153,8 +139,8 @@ class _Reader:
                 notes += [note for paragraph in inner for note in paragraph.notes]
             self.paragraphs.append(Paragraph("\t".join(texts), "row", notes=notes))
 
-    def _collected(self, element: _Element, style: _Style) -> _Collected:
-        collected = _Collected()
+    def _collected(self, element: _Element, style: _Style) -> Collected:
+        collected = Collected()
         waiting = [(child, style) for child in reversed(list(element.iterchildren("*")))]
         while waiting:
             child, look = waiting.pop()
@@ -194,12 +180,9 @@ class _Reader:
                 waiting.extend((inner, look) for inner in reversed(list(child.iterchildren("*"))))
         return collected
 
-    def _add(self, collected: _Collected, text: str, look: _Style) -> None:
-        collected.parts.append(text)
-        letters = len("".join(text.split()))
-        collected.letters += letters
-        collected.sizes[look.get("size", self._default_size)] += letters
-        collected.strong += letters * (look.get("bold", False) or look.get("underlined", False))
+    def _add(self, collected: Collected, text: str, look: _Style) -> None:
+        strong = look.get("bold", False) or look.get("underlined", False)
+        collected.add(text, look.get("size", self._default_size), strong=strong)
 
     def _run_look(self, run: _Element, style: _Style) -> _Style:
         properties = _child(run, "rPr")
@@ -239,7 +222,9 @@ def _goes_on(paragraph: _Element) -> bool:
 
 def _styles(archive: Archive, part: str) -> tuple[dict[str, _Style], str, float]:
     """Styles by id, the id of the default one, and the usual size."""
-    styles: dict[str, _Style] = {}
+    # What programs call headings that they do not define.
+    styles: dict[str, _Style] = {f"Heading{level + 1}": {"level": level, "based_on": ""} for level in range(9)}
+    styles["Title"] = {"name": "title", "based_on": ""}
     default, size = "", _USUAL_SIZE
     if part not in archive:
         return styles, default, size

@@ -31,10 +31,11 @@ def parse_epub(content: bytes) -> ParsedDocument:
     """
     archive = Archive(content, "EPUB")
     _refuse_locked(archive)
-    package = next(
-        (file.get("full-path", "") for file in archive.tree(_CONTAINER).iter("{*}rootfile") if file.get("full-path")),
-        "",
-    )
+    # Some have everything in a folder.
+    container = next((name for name in archive.names if name.endswith(f"/{_CONTAINER}")), _CONTAINER)
+    files = archive.tree(container).iter("{*}rootfile")
+    package = next((path for file in files if (path := file.get("full-path", ""))), "")
+    package = container.removesuffix(_CONTAINER) + package
     tree = archive.tree(package)
     folder = package.rpartition("/")[0]
     items = {item.get("id", ""): item for item in tree.iter("{*}item")}

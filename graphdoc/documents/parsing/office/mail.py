@@ -17,7 +17,7 @@ from typing import Any, cast
 from ....errors import DocumentError
 from ...section import DEEPEST_PATH, Section, clean_text
 from ..files import parse_text
-from ..formats import decode, decode_declared, nearly_utf_8
+from ..formats import AS_BROWSERS, decode, decode_declared, nearly_utf_8
 from ..outline import ParsedDocument, dropped_metadata, joined_lines
 
 _KEPT = {"From": "from", "To": "to", "Date": "date"}
@@ -49,6 +49,8 @@ _PGP = re.compile(
 )
 # The beginning of a header's name.
 _HEADER_NAME = re.compile(rb"[A-Za-z-]*")
+# The encoding of a word in a header.
+_CHARSET = re.compile(r"(?<==\?)[\w-]+(?=\?[BbQq]\?)")
 # What base64 is not written with.
 _NO_BASE64 = re.compile(rb"[^A-Za-z0-9+/]")
 
@@ -59,6 +61,7 @@ class _Policy(EmailPolicy):
     def header_fetch_parse(self, name: str, value: Any) -> Any:
         is_needed = name.lower().startswith("content-")
         value = value[:_LONGEST_HEADER] if is_needed else value
+        value = _CHARSET.sub(lambda found: AS_BROWSERS.get(found[0].lower(), found[0]), value)
         if len(value) <= _LONGEST_HEADER:
             with suppress(RecursionError):
                 return super().header_fetch_parse(name, value)

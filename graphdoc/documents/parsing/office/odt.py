@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypedDict
 from ....errors import DocumentError
 from ..elements import local_name, names
 from ..outline import ParsedDocument, joined_lines, parsed_document
-from .archive import Archive, xml_part
-from .paragraphs import Paragraph, parsed_paragraphs
+from .archive import Archive, core_title
+from .paragraphs import Collected, Paragraph, parsed_paragraphs
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -54,7 +54,7 @@ def parse_odt(content: bytes) -> ParsedDocument:
     reader = _Reader(styles)
     reader.read(body)
     parsed = parsed_paragraphs(reader.paragraphs)
-    return parsed_document(parsed.sections, parsed.title, reader.dropped, file_title=_title(archive))
+    return parsed_document(parsed.sections, parsed.title, reader.dropped, file_title=core_title(archive, "meta.xml"))
 
 
 class _Reader:
@@ -83,17 +83,11 @@ class _Reader:
 
     def _paragraph(self, element: _Element, name: str, kind: str, depth: int) -> None:
         style = self._look(_attribute(element, "style-name"))
-        parts: list[str] = []
-        notes: list[str] = []
-        boxes: list[_Element] = []
-        counts: Counter[tuple[bool, float]] = Counter()
-        self._collect(element, style, parts, notes, boxes, counts, depth)
-        text = "".join(parts)
-        strong = bool(counts) and all(look[0] for look in counts)
-        size = counts.most_common(1)[0][0][1] if counts else style["size"]
-        paragraph = Paragraph(text, kind, 0, size, strong, notes)
+        found = Collected()
+        self._collect(element, style, found, depth)
+        paragraph = found.paragraph(kind, style["size"])
         own = style["name"].casefold().replace("_20_", "").replace(" ", "")
-        if name == "h" and text.strip():
+        if name == "h" and paragraph.text.strip():
             level = _attribute(element, "outline-level")
             paragraph.kind, paragraph.level = "heading", int(level) if level.isdigit() and int(level) else 1
         elif own == "title":
@@ -101,19 +95,10 @@ class _Reader:
         elif own in _CODE and kind == "text":
             paragraph.kind = "code"
         self.paragraphs.append(paragraph)
-        for box in boxes:
+        for box in found.boxes:
             self.read(box, "text", depth + 1)
 
-    def _collect(
-        self,
-        element: _Element,
-        style: _Style,
-        parts: list[str],
-        notes: list[str],
-        boxes: list[_Element],
-        counts: Counter[tuple[bool, float]],
-        depth: int,
-    ) -> None:
+    def _collect(self, element: _Element, style: _Style, found: Collected, depth: int) -> None:
         if depth > _DEEPEST:
             raise DocumentError(f"its elements are nested deeper than {_DEEPEST} levels; flatten it")
 
@@ -121,29 +106,25 @@ class _Reader:
             if text:
                 # White space counts as in HTML; other spaces are elements.
                 inner = " ".join(text.split())
-                parts.append(f"{' ' * text[:1].isspace()}{inner}{' ' * text[-1:].isspace()}" if inner else " ")
-                letters = len("".join(text.split()))
-                if letters:
-                    counts[look.get("strong", False), look["size"]] += letters
+                text = f"{' ' * text[:1].isspace()}{inner}{' ' * text[-1:].isspace()}" if inner else " "
+                found.add(text, look["size"], strong=look.get("strong", False))
 
         add(element.text, style)
         for child in element.iterchildren("*"):
             name = local_name(child)
             if name == "s":
                 count = _attribute(child, "c")
-                parts.append(" " * min(int(count) if count.isdigit() else 1, _MOST_SPACES))
-            elif name == "tab":
-                parts.append("\t")
-            elif name == "line-break":
-                parts.append("\n")
+                found.parts.append(" " * min(int(count) if count.isdigit() else 1, _MOST_SPACES))
+            elif name in ("tab", "line-break"):
+                found.parts.append("\t" if name == "tab" else "\n")
             elif name == "note":
                 body = next(child.iterchildren("{*}note-body"), None)
                 if body is not None:
-                    notes.append(self._text(body, depth))
+                    found.notes.append(self._text(body, depth))
             elif name in _LEFT_OUT:
                 self.dropped[_LEFT_OUT[name]] += 1
             elif name == "text-box":
-                boxes.append(child)
+                found.boxes.append(child)
             elif name in ("title", "desc"):
                 add(child.text, style)
             elif name not in _SKIPPED:
@@ -151,7 +132,7 @@ class _Reader:
                 if look.get("hidden"):
                     self.dropped["hidden"] += 1
                 else:
-                    self._collect(child, look, parts, notes, boxes, counts, depth + 1)
+                    self._collect(child, look, found, depth + 1)
             add(child.tail, style)
 
     def _table(self, element: _Element, depth: int) -> None:
@@ -159,9 +140,8 @@ class _Reader:
         cells = [list(row.iterchildren("{*}table-cell")) for row in rows]
         if all(len(row) <= 1 for row in cells):
             # A table of one column is a frame around paragraphs.
-            for row in cells:
-                for cell in row:
-                    self.read(cell, "text", depth + 1)
+            for cell in (cell for row in cells for cell in row):
+                self.read(cell, "text", depth + 1)
             return
         for row in cells:
             self.paragraphs.append(Paragraph("\t".join(self._text(cell, depth) for cell in row), "row"))
@@ -215,14 +195,3 @@ def _styles(tree: _Element) -> dict[str, _Style]:
 
 def _attribute(element: _Element, name: str) -> str:
     return next((str(value) for key, value in element.items() if str(key).rpartition("}")[2] == name), "")
-
-
-def _title(archive: Archive) -> str:
-    if "meta.xml" not in archive:
-        return ""
-    try:
-        tree = xml_part(archive.read("meta.xml"), "meta.xml")
-    except DocumentError:
-        return ""
-    found = tree.iter("{http://purl.org/dc/elements/1.1/}title")
-    return joined_lines("".join(str(element.text or "") for element in found))

@@ -6,8 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ..outline import Break, Outline, ParsedDocument, joined_lines
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
 
 _LONGEST, _MOST_WORDS = 150, 20
 _LARGER = 1.15
@@ -37,6 +41,31 @@ class Paragraph:
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class Collected:
+    """What a paragraph holds, while it is read: pieces of text, sizes of its letters, notes, and text boxes."""
+
+    parts: list[str] = field(default_factory=list)
+    sizes: Counter[float] = field(default_factory=Counter)
+    strong: int = 0
+    letters: int = 0
+    notes: list[str] = field(default_factory=list)
+    boxes: list[_Element] = field(default_factory=list)
+
+    def add(self, text: str, size: float, *, strong: bool) -> None:
+        """Add a piece of text."""
+        self.parts.append(text)
+        letters = len("".join(text.split()))
+        self.letters += letters
+        self.sizes[size] += letters
+        self.strong += letters * strong
+
+    def paragraph(self, kind: str, usual: float) -> Paragraph:
+        """The paragraph; where it has no text, it is of the usual size."""
+        size = self.sizes.most_common(1)[0][0] if self.sizes else usual
+        return Paragraph("".join(self.parts), kind, 0, size, 0 < self.letters == self.strong, self.notes)
+
+
 def parsed_paragraphs(paragraphs: Sequence[Paragraph]) -> ParsedDocument:
     """Make sections of paragraphs.
 
@@ -46,13 +75,14 @@ def parsed_paragraphs(paragraphs: Sequence[Paragraph]) -> ParsedDocument:
     paragraphs = [paragraph for paragraph in paragraphs if paragraph.text.strip() or paragraph.notes]
     _find_headings(paragraphs)
     outline = Outline()
-    title, before = "", ""
+    title, before, is_title = "", "", True
     for paragraph in paragraphs:
         text = paragraph.text
-        if paragraph.kind == "title" and not title:
-            title = joined_lines(text)
+        # A title may be written in several paragraphs, and some programs write it twice.
+        is_title = paragraph.kind == "title" and (not title or (is_title and len(title) < _LONGEST))
+        if is_title:
+            title = title if joined_lines(text) == title else f"{title} {joined_lines(text)}".strip()
         elif paragraph.kind in ("title", "heading"):
-            # Some programs write the title twice.
             if before or joined_lines(text) != title:
                 outline.start_section(text, paragraph.level or 1)
         else:

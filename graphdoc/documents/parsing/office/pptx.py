@@ -29,9 +29,8 @@ def parse_pptx(content: bytes) -> ParsedDocument:
     feet and numbers of slides are left out and counted.
     """
     archive = Archive(content, "PPTX")
-    main = next((target for kind, target in archive.links("").values() if kind == "officeDocument"), "")
-    main = main or "ppt/presentation.xml"
-    links = archive.links(main)
+    named = (target for kind, target in archive.links("").values() if kind == "officeDocument")
+    links = archive.links(main := next(named, "ppt/presentation.xml"))
     outline = Outline()
     dropped: Counter[str] = Counter()
     title, slides, has_text = "", 0, True

@@ -17,6 +17,7 @@ _HYPHENATED = re.compile(r"[^\W\d_]{2,}[-‐]$")
 _LONGEST_END, _BROKEN_WORDS = 200, 0.02
 # First parts of words that are not written as one.
 _KEEPS_ITS_HYPHEN = frozenset({"self"})
+_PART_NUMBER = re.compile(r"^(?:[A-Z]|[IVXLC]+|\d{1,3})(?:\.\d{1,3})*[.)]?$|^(?:\d+\.)+\d*$|^§+\s*\d+")
 # The gap above the first line of a column.
 NEW_COLUMN = 9.0
 _WORD = re.compile(r"[^\W\d_]+(?:[-‐][^\W\d_]+)*")
@@ -162,9 +163,7 @@ class BlockBuilder:
 
 def _is_numbered(line: Line) -> bool:
     """Whether the first segment of a line is the number of a heading or an entry."""
-    return bool(
-        re.match(r"^(?:[A-Z]|[IVXLC]+|\d{1,3})(?:\.\d{1,3})*[.)]?$|^(?:\d+\.)+\d*$|^§+\s*\d+", line.segments[0].text)
-    ) and (len(line.segments) == 2)
+    return len(line.segments) == 2 and _PART_NUMBER.match(line.segments[0].text) is not None
 
 
 def _is_spread(line: Line) -> bool:

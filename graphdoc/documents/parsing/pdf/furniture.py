@@ -27,7 +27,8 @@ _WORDS = re.compile(r"[^\W\d]+|\d+")
 _LEADERS = re.compile(rf"(?:[.·…‥_]\s?){{3,}}\s*(?:\d{{1,4}}|{_ROMAN})?\s*$|(?:[.·…]\s?){{5,}}", re.IGNORECASE)
 _ENDS_IN_NUMBER = re.compile(rf"\t\s*(?:\d{{1,4}}|{_ROMAN})$", re.IGNORECASE)
 _CONTENTS = re.compile(
-    r"(?:table of )?contents|inhalt(?:sverzeichnis)?|table des mati[eè]res|sommaire|[ií]ndice|inhoud(?:sopgave)?|"
+    r"(?:table of )?contents|inhalt(?:sverzeichnis)?|table des mati[eè]res|sommaire|inhoud(?:sopgave)?|"
+    r"[ií]ndice(?: generale?)?|conte[uú]do|spis treści|оглавление|содержание|зміст|目次|目录|目錄|차례|목차|"
     r"list of (?:figures|tables|illustrations)",
     re.IGNORECASE,
 )

@@ -13,19 +13,18 @@ from typing import Any
 from .blocks import BULLET, NEW_COLUMN, Block, TextJoiner
 from .page import Line
 
+_PARTS = (
+    "chapter|part|appendix|section|kapitel|teil|anhang|chapitre|partie|annexe|cap[ií]tulo|ap[eé]ndice|capitolo|parte|"
+    "appendice|hoofdstuk|bijlage|rozdział|kapitola|глава|часть|приложение|розділ|частина|додаток|bölüm|κεφάλαιο|παράρτημα"
+)
 _NUMBER = re.compile(
-    r"^(?:(?:chapter|section|part|appendix|article|kapitel|abschnitt|teil|anhang|artikel|chapitre|partie|annexe|§+)\s*)?"
+    rf"^(?:(?:{_PARTS}|article|abschnitt|artikel|§+)\s*)?"
     r"(?:(\d{1,3}(?:\.\d{1,3}){0,5})([.):]|(?=\s))|([A-Z](?:\.\d{1,3}){1,5})([.):]|(?=\s))|([IVXLC]{1,7}|[A-Z])[.):])"
     r"\s*(?=\S)",
     re.IGNORECASE,
 )
-_NAMED = re.compile(
-    r"^(?:chapter|part|appendix|section|kapitel|teil|anhang|chapitre|annexe)\s+(?:\d+|[IVXLC]+|[A-Z])\b", re.I
-)
-LABEL = re.compile(
-    r"(?:chapter|part|appendix|section|kapitel|teil|anhang|chapitre|partie|annexe)\s+(?:\d+|[IVXLC]+|[A-Z]|[a-z]+)[.:]?",
-    re.IGNORECASE,
-)
+_NAMED = re.compile(rf"^(?:{_PARTS})\s+(?:\d+|[IVXLC]+|[A-Z])\b", re.IGNORECASE)
+LABEL = re.compile(rf"(?:{_PARTS})\s+(?:\d+|[IVXLC]+|[A-Z]|[a-z]+)[.:]?", re.IGNORECASE)
 # Sphinx sets CHAPTER and the number in words on lines of their own.
 _SPELLED = re.compile(
     r"one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|"
@@ -157,6 +156,10 @@ def _has_line_number(line: Line) -> bool:
     return first.text.isdigit() and first.style.size < 0.8 * max(piece.style.size for piece in line.pieces)
 
 
+# Entries of a file: level, text, page (-1 if unknown) and height on it.
+_Entries = Sequence[tuple[int, str, int, float]]
+
+
 class HeadingFinder:
     """Finds headings among blocks.
 
@@ -164,18 +167,11 @@ class HeadingFinder:
         blocks: of the whole document, in reading order.
         size: of the running text.
         bold: whether the running text is bold.
-        outline: entries of the file with level, text, page (-1 if unknown) and height on it.
+        outline: the entries of the file.
         joiner: which makes the text of a block.
     """
 
-    def __init__(
-        self,
-        blocks: Sequence[Block],
-        size: float,
-        bold: bool,
-        outline: Sequence[tuple[int, str, int, float]],
-        joiner: TextJoiner,
-    ) -> None:
+    def __init__(self, blocks: Sequence[Block], size: float, bold: bool, outline: _Entries, joiner: TextJoiner) -> None:
         self._blocks, self._size, self._bold = blocks, size, bold
         self._texts = [joiner.text(block.lines) for block in blocks]
         self._looks = [self._look(block, text) for block, text in zip(blocks, self._texts, strict=True)]
@@ -220,7 +216,7 @@ class HeadingFinder:
         style = block.first.style
         return _Look(round(size * 2) / 2, most("bold"), most("italic"), capitals, style.colour, style.font)
 
-    def _matched(self, outline: Sequence[tuple[int, str, int, float]]) -> dict[int, int]:
+    def _matched(self, outline: _Entries) -> dict[int, int]:
         places: dict[str, list[int]] = defaultdict(list)
         for place, text in enumerate(self._texts):
             if len(text) <= 2 * _LONGEST:
@@ -401,8 +397,7 @@ class HeadingFinder:
         levels = {}
         for place in found:
             own = self._outline.get(place) or self._tag_level(place)
-            depth = self._depth(place)
-            look = self._looks[place]
+            depth, look = self._depth(place), self._looks[place]
             if not own and depth and look not in known and depths[look].most_common(1)[0][0]:
                 own = above + depth
             levels[place] = own or ranks[look]

@@ -108,17 +108,13 @@ def read_bytes(call: Any, *arguments: Any) -> bytes:
 
 def read_text(call: Any, *arguments: Any, sized: bool = False) -> str:
     """A string that the library writes in UTF-16; with ``sized`` it says its length in an argument."""
-    if sized:
-        length = ctypes.c_ulong()
-        call(*arguments, None, 0, length)
-        size = length.value
-        wide = (ctypes.c_ushort * max(size // 2, 1))()
-        call(*arguments, wide, size, length)
-        return bytes(wide)[:size].decode("utf-16-le", "replace").rstrip("\0")
-    size = call(*arguments, None, 0)
-    buffer = ctypes.create_string_buffer(max(size, 2))
-    call(*arguments, buffer, size)
-    return buffer.raw[:size].decode("utf-16-le", "replace").rstrip("\0")
+    length = ctypes.c_ulong()
+    end = (length,) if sized else ()
+    answer = call(*arguments, None, 0, *end)
+    size = length.value if sized else answer
+    wide = (ctypes.c_ushort * max(size // 2, 1))()
+    call(*arguments, wide, size, *end)
+    return bytes(wide)[:size].decode("utf-16-le", "replace").rstrip("\0")
 
 
 # A gap of this share of the font size is a space; of the larger share also where the library sees none.

@@ -52,26 +52,25 @@ def parse_pdf(content: bytes) -> ParsedDocument:
     if "" in labels.values():
         dropped["number in words"] += sum(not label for label in labels.values())
     title_place = _title(blocks, levels, str(described["title"]), joiner)
-    outline = Outline()
-    _write(outline, blocks, levels, labels, {title_place} | again, joiner)
+    outline = _written(blocks, levels, labels, {title_place} | again, joiner)
     for page in pages:
         for row in page.aside:
             outline.separate(Break.PARAGRAPH)
             outline.write(joined_lines(row.text))
-    parsed = outline.finish(opening_title=title_place is None)
-    title = heading_text(joiner.text(blocks[title_place].lines)) if title_place is not None else parsed.title
+    parsed = outline.finish(opening_title=title_place < 0)
+    title = heading_text(joiner.text(blocks[title_place].lines)) if title_place >= 0 else parsed.title
     file_title = joined_lines(str(described["title"]))
     return parsed_document(parsed.sections, title, dropped, warnings, file_title=file_title)
 
 
-def _title(blocks: Sequence[Block], levels: dict[int, int], named: str, joiner: TextJoiner) -> int | None:
-    """The heading on the first page that is the title: the one the file names, or the only largest before all text."""
+def _title(blocks: Sequence[Block], levels: dict[int, int], named: str, joiner: TextJoiner) -> int:
+    """The heading on the first page that is the title, the one the file names or the only largest; -1 if none is."""
     if not levels:
-        return None
+        return -1
     first_page = blocks[0].first.page
     opening = [place for place in levels if blocks[place].first.page == first_page]
     if not opening:
-        return None
+        return -1
     for place in opening[:3]:
         if named and words(joiner.text(blocks[place].lines)) == words(named):
             return place
@@ -80,17 +79,13 @@ def _title(blocks: Sequence[Block], levels: dict[int, int], named: str, joiner: 
     sizes = [blocks[place].first.size for place in others]
     if largest in opening[:3] and (not sizes or blocks[largest].first.size > max(sizes) + 0.4):
         return largest
-    return None
+    return -1
 
 
-def _write(
-    outline: Outline,
-    blocks: Sequence[Block],
-    levels: dict[int, int],
-    labels: dict[int, str],
-    left_out: set[int | None],
-    joiner: TextJoiner,
-) -> None:
+def _written(
+    blocks: Sequence[Block], levels: dict[int, int], labels: dict[int, str], left_out: set[int], joiner: TextJoiner
+) -> Outline:
+    outline = Outline()
     waiting: list[Block] = []
     marks: dict[int, set[str]] = {}
     for block in blocks:
@@ -120,6 +115,7 @@ def _write(
             outline.write(joiner.text(block.lines, here))
         outline.separate(Break.PARAGRAPH if block.kind != "item" else Break.LINE)
     _write_notes(outline, waiting, joiner)
+    return outline
 
 
 def _write_notes(outline: Outline, waiting: list[Block], joiner: TextJoiner) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 import zipfile
 from email.message import EmailMessage
@@ -60,6 +61,9 @@ def test_odt() -> None:
         f"<text:p>{TEXT}</text:p>"
     )
     parsed = parse_odt(odt(body, styles))
+    # A title may be written in several paragraphs.
+    whole = body.replace("</text:p>", "</text:p><text:p text:style-name='P1'>of the river</text:p>", 1)
+    assert parse_odt(odt(whole, styles)).title == "Tides of the river"
     assert parsed.title == "Tides"
     assert outline(parsed) == [
         (2, "High water", "The river rises twice.\n\nA note.\n\none\ntwo\n\nGauge\t4.1"),
@@ -78,23 +82,14 @@ def slide(*shapes: tuple[str, str]) -> str:
     return f"<p:sld {SPACES}><p:cSld><p:spTree>{drawn}</p:spTree></p:cSld></p:sld>"
 
 
-SPACES = " ".join(
-    f'xmlns:{name}="http://schemas.openxmlformats.org/{urn}/2006/{last}"'
-    for name, urn, last in (
-        ("p", "presentationml", "main"),
-        ("a", "drawingml", "main"),
-        ("r", "officeDocument", "relationships"),
-    )
-)
+NAMES = {"p": "presentationml/2006/main", "a": "drawingml/2006/main", "r": "officeDocument/2006/relationships"}
+SPACES = " ".join(f'xmlns:{name}="http://schemas.openxmlformats.org/{urn}"' for name, urn in NAMES.items())
 
 
 def test_pptx() -> None:
-    slides = [
-        slide(("ctrTitle", "Tides"), ("subTitle", "A talk")),
-        slide(("body", "one\ntwo"), ("title", "High water"), ("sldNum", "2"), ("ftr", "Notes on a river")),
-        slide(("title", "Low water")),
-        slide(("body", TEXT)),
-    ]
+    opening = slide(("ctrTitle", "Tides"), ("subTitle", "A talk"))
+    high = slide(("body", "one\ntwo"), ("title", "High water"), ("sldNum", "2"), ("ftr", "Notes on a river"))
+    slides = [opening, high, slide(("title", "Low water")), slide(("body", TEXT))]
     ids = "".join(f'<p:sldId r:id="slide{number}"/>' for number in range(len(slides)))
     files = {
         "_rels/.rels": links(("officeDocument", "ppt/presentation.xml")),
@@ -144,6 +139,9 @@ def test_epub() -> None:
     assert outline(parsed) == [(1, "High water", TEXT), (2, "Spring", "More."), (1, "", "Between."), *low]
     assert parsed.metadata["dropped_elements"] == {"nav": 1, "page outside the book's order": 1}
     assert parse_epub(epub({"t": "<h1>Tides</h1><p>High.</p>"}, "the-tides")).title == "Tides"
+    # Some have everything in a folder.
+    with zipfile.ZipFile(BytesIO(epub(chapters))) as book:
+        assert parse_epub(archive({f"epub/{name}": book.read(name) for name in book.namelist()})) == parsed
 
 
 def test_a_locked_book_says_so() -> None:
@@ -167,6 +165,10 @@ def test_notebook(tmp_path: Path) -> None:
     assert document.metadata["dropped_elements"] == {"output": 1}
     cells[0] = {"cell_type": "raw", "source": "---\ntitle: Ebb\n---"}
     assert parse_notebook(json.dumps({"cells": cells})).title == "Ebb"
+    # Format 2 has lines without ends.
+    old = {"worksheets": [{"cells": [{"cell_type": "markdown", "source": ["# Tides", "", "They", "rise."]}]}]}
+    parsed = parse_notebook(json.dumps(old))
+    assert (parsed.title, outline(parsed)) == ("Tides", [(1, "", "They\nrise.")])
     for text in ("{", "[]", "{}", '{"cells": 3}'):
         with pytest.raises(DocumentError, match="notebook"):
             parse_notebook(text)
@@ -185,6 +187,9 @@ def test_mail_as_page_with_attachments() -> None:
 
 def test_mail_as_text(tmp_path: Path) -> None:
     path = tmp_path / "tides.eml"
+    # Most that say so mean a larger encoding.
+    subject = base64.b64encode("這傻".encode("gb18030")).decode()
+    assert parse_mail(f"Subject: =?gb2312?B?{subject}?=\n\n{TEXT}".encode()).title == "這傻"
     path.write_bytes(f"Subject: Tides\nContent-Type: text/plain; charset=no-such\n\n{TEXT}\n".encode())
     document = Document.from_file(path)
     assert (document.title, document.text.strip()) == ("Tides", TEXT)
@@ -198,30 +203,29 @@ def test_styles_name_title_and_headings(tmp_path: Path) -> None:
     path.write_bytes(docx("".join(paragraph(*entry) for entry in styled)))
     document = Document.from_file(path)
     assert document.title == "My Report"
-    assert document.sections == (
-        Section("Opening."),
-        Section("First.\n\nSecond.", "One", 1, ("One",)),
-        Section("Deep.", "Two", 2, ("One", "Two")),
-        Section("Deep.", "Two again", 2, ("One", "Two again")),
-        Section("Last.", "Three", 1, ("Three",)),
-    )
+    deep = Section("Deep.", "Two", 2, ("One", "Two")), Section("Deep.", "Two again", 2, ("One", "Two again"))
+    first, last = Section("First.\n\nSecond.", "One", 1, ("One",)), Section("Last.", "Three", 1, ("Three",))
+    assert document.sections == (Section("Opening."), first, *deep, last)
 
 
 def made(*paragraphs: str) -> ParsedDocument:
     return parse_docx(docx("".join(paragraphs)))
 
 
+def test_headings_may_have_styles_that_a_file_does_not_define() -> None:
+    parsed = made(paragraph("Tides", "Title"), paragraph("Shore", "Heading2"), paragraph(TEXT))
+    assert (parsed.title, outline(parsed)) == ("Tides", [(2, "Shore", TEXT)])
+
+
 def test_bold_and_larger_lines_are_headings() -> None:
     sentence = "This whole sentence is bold, and it ends as sentences do."
-    parsed = made(
+    title, partly = (
         paragraph("A river in two moods", bold=True, size=32),
-        paragraph(TEXT),
-        paragraph("High water", bold=True),
-        paragraph(f"{TEXT} ", extra="<w:r><w:rPr><w:b/></w:rPr><w:t>Bold in a line.</w:t></w:r>"),
-        paragraph(sentence, bold=True),
-        paragraph("Low water", bold=True),
-        paragraph(TEXT),
-        paragraph("The keeper", bold=True),
+        "<w:r><w:rPr><w:b/></w:rPr><w:t>Bold.</w:t></w:r>",
+    )
+    bold = [paragraph(text, bold=True) for text in ("High water", sentence, "Low water", "The keeper")]
+    parsed = made(
+        title, paragraph(TEXT), bold[0], paragraph(f"{TEXT} ", extra=partly), *bold[1:3], paragraph(TEXT), bold[3]
     )
     assert parsed.title == "A river in two moods"
     assert [section.heading for section in parsed.sections if section.heading] == ["High water", "Low water"]

@@ -135,6 +135,9 @@ def test_numbers_in_words_and_headings_of_slides_that_go_on_are_left_out_and_cou
     page = [Words(460, 780, "TWO", 14, "B"), *column((HIGH, 14, "B"), top=740)]
     parsed = read(sections(), page)
     assert names(parsed) == [HIGH, LOW, HIGH] and parsed.metadata["dropped_elements"] == {"number in words": 1}
+    # A label stands in front of its heading.
+    parsed = read(sections(), [Words(72, 780, "Capítulo 2", 14, "B"), *page[1:]])
+    assert names(parsed) == [HIGH, LOW, f"Capítulo 2 {HIGH}"]
     slides = [[Words(72, 700, HIGH, 20, "B"), *paragraph(72, 660, [line])] for line in LINES]
     parsed = read(sections(), *slides)
     assert names(parsed) == [HIGH, LOW, HIGH] and all(line in parsed.sections[2].text for line in LINES)
@@ -186,9 +189,10 @@ def test_a_table_is_read_row_by_row() -> None:
     assert "\n".join("\t".join(row) for row in rows) in body(parsed)
 
 
-def test_running_heads_page_numbers_and_contents_are_left_out_and_counted() -> None:
+@pytest.mark.parametrize("called", ["Contents", "Indice generale"])
+def test_running_heads_page_numbers_and_contents_are_left_out_and_counted(called: str) -> None:
     contents = [Words(72, 700 - 14 * at, f"Part {at} . . . . . . . . . . . . . . . {at}") for at in range(1, 5)]
-    pages = [[Words(72, 740, "Contents", 14, "B"), *contents]]
+    pages = [[Words(72, 740, called, 14, "B"), *contents]]
     for number in range(1, 5):
         around = [Words(72, 800, "Notes on a river"), Words(290, 40, str(number))]
         pages.append([around[0], *column((f"Part {number}", 14, "B"), top=740), around[1]])
