@@ -210,14 +210,11 @@ class Document:
         >>> Document.from_mapping(document.to_dict()) == document
         True
         """
-        row: dict[str, Any] = {
-            "id": self.id,
-            "title": self.title,
-            "sections": [
-                {"heading": section.heading, "text": section.text, "level": section.level, "path": list(section.path)}
-                for section in self.sections
-            ],
-        }
+        sections = [
+            {"heading": one.heading, "text": one.text, "level": one.level, "path": list(one.path)}
+            for one in self.sections
+        ]
+        row: dict[str, Any] = {"id": self.id, "title": self.title, "sections": sections}
         if self.label is not None:
             row["label"] = list(self.label) if isinstance(self.label, tuple) else self.label
         if self.metadata:

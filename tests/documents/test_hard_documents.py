@@ -177,9 +177,9 @@ def test_encodings_of_pages(tmp_path: Path) -> None:
         language = {"iso-8859-1": "de-AT", "x-sjis": "ja", "euc-jp": "ja"}.get(label, "ru")
         document = read(tmp_path / "a.html", f"<html lang={language}><p>{word}.</p></html>".encode(name))
         assert document.text == f"{word}." and document.metadata["warnings"]
-    moon, cheese = "潮水每天漲兩次，月亮吸引海洋。", "für große Käse"
+    moon, cheese = "潮水每天漲兩次，是月亮吸引海洋的。", "für große Käse"
     for language, name, word in (("ru", "cp866", tide), ("de", "mac-roman", cheese), ("zh", "big5", moon)):
-        with pytest.raises(DocumentError, match="utf-8"):
+        with pytest.raises(DocumentError, match="cp1252" if language == "de" else name):
             read(tmp_path / "a.html", f"<html lang={language}><p>{word}.</p></html>".encode(name, "ignore"))
     russian = f"{tide} приходят два раза в день. Луна поднимает море. "
     for name, text in (("koi8-r", russian), ("cp1251", russian), ("euc-jp", kana * 5), ("cp932", kana * 5)):

@@ -78,6 +78,12 @@ _FEWEST_CERTAIN = 10
 _BEGINNING = re.compile(r"\b[А-Ю][а-яё]|[\u3041-\u3096]")
 # How many bytes of letters beyond ASCII, or of any, there have to be for each that is wrong.
 _RIGHT_BYTES, _BYTES_OF_ONE_WRONG = 10, 10_000
+# The most frequent letters of what encodings hold, and of how many letters they are one.
+_FREQUENT = dict.fromkeys(("cp1251", "koi8-u", "cp866", "iso8859-5"), ("оеаинтсрвлк", 2))
+_FREQUENT |= dict.fromkeys(("cp932", "euc_jp"), ("のにはをたがでとし", 5)) | {"cp949": ("이다는에을의고가하지로한", 5)}
+_FREQUENT |= {"gb18030": ("的一是不了在人有我他这来们中", 12), "big5": ("的一是不了在人有我他這來們中", 12)}
+_FREQUENT |= {"cp1253": ("αεοιτνσρης", 2), "cp1255": ("איוהלתרמבש", 2)}
+_FREQUENT |= {"cp1256": ("اليمنوتبره", 2), "cp874": ("านรกอเงย", 2)}
 _BEYOND_ASCII = bytes(range(0x80, 0x100))
 _SAMPLE, _FEWEST_NULS = 4096, 4
 # Text packs to a tenth or a fiftieth; what packs to less and is large is made to fill the memory.
@@ -217,12 +223,19 @@ def check_encoding(encoding: str) -> None:
 def decoding_error(error: UnicodeError, encoding: str, offset: int = 0) -> DocumentError:
     """Say where bytes, which begin at an offset in their file, are not text in the given encoding."""
     if isinstance(error, UnicodeDecodeError):
-        reason = f"byte 0x{error.object[error.start]:02x} at offset {offset + error.start:,}"
+        reason, content = f"byte 0x{error.object[error.start]:02x} at offset {offset + error.start:,}", error.object
     else:
-        reason = " ".join(str(error).split())
+        reason, content = " ".join(str(error).split()), b""
+    # For an advice, in which encoding most letters are frequent ones; those of Latin stand in words of ASCII.
+    shares = {"cp1252": 0.5}
+    for name, (frequent, one_of) in _FREQUENT.items():
+        beyond = re.findall(r"([A-Za-z]?)([^\x00-\x7f])", content[:_SAMPLE].decode(name, "replace"))
+        is_latin = 2 * sum(bool(before) for before, _ in beyond) > len(beyond)
+        shares[name] = 0 if is_latin else one_of * sum(letter in frequent for _, letter in beyond) / max(len(beyond), 1)
+    likely = max(shares, key=lambda name: shares[name])
     return DocumentError(
-        f"it is not {encoding} text ({reason}); give its encoding, for example --encoding cp1252, or "
-        "corpus.encoding=cp1252 for training"
+        f"it is not {encoding} text ({reason}); give its encoding, for example --encoding {likely}, or "
+        f"corpus.encoding={likely} for training"
     )
 
 

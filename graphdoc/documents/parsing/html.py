@@ -301,6 +301,7 @@ HTML = Vocabulary(
 _AROUND_TITLES = " :|-\u2013\u2014"
 # What Texinfo calls the first page.
 _TOP = re.compile(r"^Top \((.+)\)$")
+_OPENED_COMMENT = re.compile(r"<!--(?:[^<>\n]*>)?")
 _COMMENT_END = re.compile(r"--!?>")
 # A title without an end, which would take in the page: after it no end comes before what cannot be in a title.
 _OPEN_TITLE = re.compile(
@@ -343,7 +344,7 @@ def _without_unclosed_comments(text: str) -> tuple[str, int | None]:
     while (start := text.find("<!--", position)) >= 0:
         end = _COMMENT_END.search(text, start + 2)
         if end is None:
-            return text[:start] + text[start:].replace("<!--", ""), start
+            return text[:start] + _OPENED_COMMENT.sub("", text[start:]), start
         position = end.end()
     return text, None
 

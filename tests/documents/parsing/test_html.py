@@ -53,7 +53,7 @@ def test_what_is_no_text_is_dropped_and_counted() -> None:
         ("<frameset><frame src=//x/y><noframes>No frames here.</noframes></frameset>", "No frames here."),
         ("<title>Page</title><p>Before.</p><h1>One</h1><p>x</p>", "Before.|x"), ("<script>x</script>", ""),
         ("<html><head><title>Page<meta charset=utf-8><title></head><body><p>a</p>", "a"),
-        ("<p>a</p><!-- closed --><p>b</p><!-- open <h2>c</h2><p>d</p><!-- e", "a\n\nb\n\nopen|d\n\ne"),
+        ("<p>a</p><!-- closed --><p>b</p><!-- open <h2>c</h2><p>d</p><!-- f><!-- e", "a\n\nb\n\nopen|d\n\ne"),
     ],
 )  # fmt: skip
 def test_blocks_lines_cells_and_breaks(html: str, text: str) -> None:

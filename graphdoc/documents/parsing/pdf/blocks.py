@@ -120,13 +120,10 @@ class BlockBuilder:
 
     def _describes(self, before: Line, line: Line, kind: str) -> bool:
         """Whether a line goes on below the second and last part of a row, and beside its first."""
-        return (
-            kind == "text"
-            and len(before.segments) == 2
-            and abs(line.left - before.segments[1].left) < 0.5 * self._size
-            and 0 < before.base - line.base <= 1.3 * self._leading_of(line)
-            and not _ended(before, line)
-        )
+        if kind != "text" or len(before.segments) != 2 or _ended(before, line):
+            return False
+        is_below = 0 < before.base - line.base <= 1.3 * self._leading_of(line)
+        return is_below and abs(line.left - before.segments[1].left) < 0.5 * self._size
 
     def _leading_of(self, line: Line) -> float:
         if abs(line.size - self._size) < 0.06 * self._size:

@@ -226,13 +226,8 @@ class HeadingFinder:
         last = -1
         for level, title, page, _ in outline:
             keys = [words(title), words(_NUMBER.sub("", title, count=1))]
-            fitting = [
-                place
-                for key in keys
-                if key
-                for place in places.get(key, ())
-                if place not in found and (page < 0 or abs(self._blocks[place].first.page - page) <= 1)
-            ]
+            free = [place for key in filter(None, keys) for place in places.get(key, ()) if place not in found]
+            fitting = [place for place in free if page < 0 or abs(self._blocks[place].first.page - page) <= 1]
             if fitting:
                 # Entries follow one another; on the same page the more prominent one is meant.
                 ahead = [place for place in fitting if place > last] or fitting

@@ -183,11 +183,8 @@ class PdfFile:
 
     def describe(self) -> dict[str, Any]:
         """Number of pages, title, and the outline as entries with level, text, page and height on it."""
-        return {
-            "pages": pdfium.FPDF_GetPageCount(self._document),
-            "title": read_text(pdfium.FPDF_GetMetaText, self._document, b"Title"),
-            "outline": self._outline(),
-        }
+        title = read_text(pdfium.FPDF_GetMetaText, self._document, b"Title")
+        return {"pages": pdfium.FPDF_GetPageCount(self._document), "title": title, "outline": self._outline()}
 
     def _outline(self) -> list[tuple[int, str, int, float]]:
         entries: list[tuple[int, str, int, float]] = []
