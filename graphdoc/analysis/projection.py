@@ -23,8 +23,7 @@ _BEST_ORDER = 300
 
 def sample_rows(documents: int, limit: int = MOST_DOCUMENTS, seed: int = 0) -> npt.NDArray[np.int64]:
     """Draw the documents that are shown, the same ones for every model: rows in ascending order, ``(shown,)``."""
-    drawn = np.random.default_rng(seed).permutation(documents)[:limit]
-    return np.sort(drawn).astype(np.int64)
+    return np.sort(np.random.default_rng(seed).permutation(documents)[:limit]).astype(np.int64)
 
 
 def project(vectors: npt.NDArray[Any], seed: int = 0) -> npt.NDArray[np.float32]:

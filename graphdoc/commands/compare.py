@@ -210,8 +210,7 @@ def _print_matches(target: Terminal, comparison: Comparison, level: Any, top_k: 
         target.print(f"{match.score:.3f}")
         for side, encoded, row in (("A", comparison.a, match.a), ("B", comparison.b, match.b)):
             segmented, span = encoded.segmented, encoded.spans(level)[row]
-            heading = segmented.document.section_name(span.section)
-            target.passage(f"  {side}  {heading}: {segmented.text(span)}")
+            target.passage(f"  {side}  {segmented.document.section_name(span.section)}: {segmented.text(span)}")
 
 
 def _print_subtopics(target: Terminal, subtopics: SubtopicTable) -> None:

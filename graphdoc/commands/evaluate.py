@@ -49,9 +49,11 @@ class PartOptions:
         self, corpora: Sequence[str], reading: LabelledReading, report: ReadingReport
     ) -> tuple[list[Document], list[Document]]:
         """Read train and test documents, of corpora with a column split or of the options."""
+        from ..evaluation.labels import split_of
+
         parts: dict[str, list[Document]] = {"train": [], "test": []}
         for document in reading.documents(corpora, report) if corpora else ():
-            parts.get(str(document.metadata.get("split")), []).append(document)
+            parts.get(split_of(document) or "", []).append(document)
         for name, sources in (("train", self.train), ("test", self.test)):
             parts[name] += reading.documents(sources, report) if sources else ()
         if not parts["test"]:

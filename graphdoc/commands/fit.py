@@ -96,9 +96,9 @@ def fit(
 
 def _labelled(documents: list[Any]) -> LabelledDocuments:
     """Documents with one label each, of two labels at least, that no split keeps for measuring."""
-    from ..corpus.document import TEST_SPLITS, VALIDATION_SPLITS, split_of
+    from ..corpus.document import TEST_SPLITS, VALIDATION_SPLITS
     from ..evaluation import LabelledDocuments
-    from ..evaluation.labels import plain_document, require_labels
+    from ..evaluation.labels import plain_document, require_labels, split_of
 
     labelled = LabelledDocuments.from_documents(
         [one for one in documents if split_of(plain_document(one)) not in VALIDATION_SPLITS + TEST_SPLITS]

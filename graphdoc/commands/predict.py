@@ -139,8 +139,7 @@ def _print_many(target: Terminal, shown: list[Prediction], near_chance: Counter[
         cells: list[Any] = [prediction.id, label, probability, share]
         if explained:
             span = prediction.segmented.passages[prediction.decisions[0].strongest(1)[0]]
-            section = prediction.document.section_name(span.section)
-            cells.append(f"{section}: {prediction.segmented.text(span)}")
+            cells.append(f"{prediction.document.section_name(span.section)}: {prediction.segmented.text(span)}")
         rows.add(*cells)
     rows.print(target)
     target.more(near_chance.total(), "document")

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ..documents.document import Document, Label
 from ..documents.readers import ReadingReport, Skipped
+from ..evaluation.labels import split_of
 from ..inference.segmenting import in_blocks
 from ..runtime.text import counted, one_line
 from ..runtime.workers import work_ahead
@@ -108,12 +109,6 @@ def _tokenize(
             TokenizedDocument(document.id, group, document.label, split, passages, segmented.coverage, paragraphs)
         )
     return tokenized
-
-
-def split_of(document: Document) -> str | None:
-    """The part of a corpus that a document's field ``split`` names, in lower case."""
-    value = document.metadata.get("split")
-    return None if value is None else one_line(str(value)).lower()
 
 
 def text_fingerprint(document: Document) -> int:

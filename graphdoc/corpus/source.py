@@ -20,6 +20,7 @@ from ..documents.readers.folders import FoundFile, find_files, is_pattern
 from ..documents.readers.records import SeenIds
 from ..documents.readers.streams import LeftOutSections
 from ..errors import DocumentError, OutputError
+from ..evaluation.labels import split_of
 from ..runtime.files import file_checksum
 from ..runtime.processes import Processes
 from ..runtime.text import counted, one_line
@@ -31,7 +32,6 @@ from .document import (
     VALIDATION_SPLITS,
     CorpusReport,
     TrainingDocument,
-    split_of,
     text_fingerprint,
     tokenize_in_order,
     values_hash,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..documents.document import Document, Label
 from ..errors import EvaluationError
 from ..inference.segmenting import ManyDocuments, as_document, documents_of
-from ..runtime.text import class_name
+from ..runtime.text import class_name, one_line
 from ..segmentation.spans import SegmentedDocument
 
 ReadyDocument = Document | SegmentedDocument
@@ -29,6 +29,12 @@ def ready_documents(documents: ManyDocuments) -> Iterator[ReadyDocument]:
 def plain_document(document: ReadyDocument) -> Document:
     """The document itself, whether it is segmented or not."""
     return document.document if isinstance(document, SegmentedDocument) else document
+
+
+def split_of(document: Document) -> str | None:
+    """The part of a corpus that a document's field ``split`` names, in lower case."""
+    value = document.metadata.get("split")
+    return None if value is None else one_line(str(value)).lower()
 
 
 def class_names(label: Label, separator: str | None = None) -> tuple[str, ...] | None:
@@ -50,8 +56,7 @@ def class_names(label: Label, separator: str | None = None) -> tuple[str, ...] |
     if isinstance(label, tuple) and not label:
         return ()
     parts = label if isinstance(label, tuple) else str(label).split(separator) if separator else (label,)
-    names = dict.fromkeys(name for part in parts if (name := class_name(part)))
-    return tuple(names) or None
+    return tuple(dict.fromkeys(name for part in parts if (name := class_name(part)))) or None
 
 
 @dataclass(frozen=True)

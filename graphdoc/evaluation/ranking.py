@@ -68,8 +68,7 @@ class RankingScores:
     @property
     def means(self) -> dict[str, float]:
         """Means over queries, or over pairs of a query and a relevant document, by measure."""
-        means = (self.values * self.weights).mean(axis=0)
-        return dict(zip(self.measures, means.tolist(), strict=True))
+        return dict(zip(self.measures, (self.values * self.weights).mean(axis=0).tolist(), strict=True))
 
     def metrics(self) -> dict[str, float]:
         """The means by names that trackers take, such as ``ndcg_at_10``."""

@@ -27,7 +27,7 @@ from ..similarity.evidence import Reference
 from .baselines import CENTRED, EVIDENCE, UNTRAINED, TfidfVectors, text_of
 from .clustering import ClusteringEvaluator
 from .judgements import Judgements, read_judgements
-from .labels import LabelledDocuments, ReadyDocument, plain_document
+from .labels import LabelledDocuments, ReadyDocument, plain_document, split_of
 from .measures import RankedDocuments
 from .pair_scores import score_pairs
 from .pairs import PairEvaluator, require_both_labels
@@ -290,7 +290,7 @@ def read_set(settings: SetSettings, encoder: DocumentEncoder, report: ReadingRep
         parts["train"], parts["test"] = (_read(part, settings, report) for part in (settings.train, settings.test))
     else:
         for document in _read(settings.documents, settings, report):
-            parts.get(str(document.metadata.get("split")), parts["others"]).append(document)
+            parts.get(split_of(document) or "", parts["others"]).append(document)
     train, test, others = (_encodable(part, settings.most_documents, encoder, report) for part in parts.values())
     ids = {document.id for document in (*others, *train, *test)}
     labels = settings.labels

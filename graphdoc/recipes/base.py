@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..corpus.corpus import TrainingCorpus, prepare_run_corpus
-from ..corpus.document import CorpusReport, TrainingDocument, split_of
+from ..corpus.document import CorpusReport, TrainingDocument
 from ..corpus.parts import PassageVectors, frozen_vectors
 from ..corpus.source import CorpusSource
 from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
 from ..evaluation.evaluator import Evaluator
+from ..evaluation.labels import split_of
 from ..graphs.batch import GraphBatch, Packing
 from ..graphs.kinds import JoinedGraphs
 from ..inference.precision import training_precision

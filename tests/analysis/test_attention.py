@@ -18,8 +18,7 @@ from graphdoc.registry import GRAPH_KINDS, READOUTS
 
 @pytest.fixture(scope="module")
 def table(tiny_encoder: Encoders, structured: Documents) -> AttentionTable:
-    encoder = tiny_encoder(graph_kind="hierarchical", readout="attention", graph_heads=4)
-    return encoder.attention(structured[0])
+    return tiny_encoder(graph_kind="hierarchical", readout="attention", graph_heads=4).attention(structured[0])
 
 
 def shows_readout(encoder: DocumentEncoder, document: Document) -> bool:

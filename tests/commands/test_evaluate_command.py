@@ -50,7 +50,7 @@ def rows_of(part: str) -> list[dict[str, Any]]:
                 {"heading": "Body", "text": " ".join(draw.choice(WORDS[label].split(), 30 + number)) + "."},
             ],
             "label": label,
-            "split": part,
+            "split": part.title(),
             "see": [f"{part}{(number + 3) % SIZES[part]}"],
         }
         for number in range(SIZES[part])
@@ -159,7 +159,7 @@ def test_classify(scores: Scores, classifiers: Callable[..., str], tmp_path: Pat
     files = [part for option, name in names.items() for part in (f"--{option}", f"out/{name}")]
     content, out = scores("classify", corpus, "--model", model, *files)
     assert {path.name for path in (tmp_path / "out").glob("[!.]*")} == {"scores.json", *names.values()}
-    test = [one for one in read_documents(corpus) if one.metadata["split"] == "test"]
+    test = [one for one in read_documents(corpus) if one.metadata["split"] == "Test"]
     expected = ClassificationEvaluator(test)(loaded(model))
     assert content["data"] == {"documents": 7, "without_label": 1, "with_several_labels": 1, "train": 12}
     first, words = content["rows"]

@@ -96,14 +96,15 @@ def plot_matrix(
     side = float(np.clip(0.36 * count, 4.5, 13))
     is_named = count <= LONGEST_LABELLED
     figure = new_figure(side + (4.4 if is_named else 1.6), side + (2.6 if is_named else 0.9))
+    # The constrained layout would cut names off beside cells that stay square.
+    figure.set_layout_engine("compressed")
     axes = figure.subplots()
     draw_matrix(axes, shown, similarity, norm=_of_others(shown, background), extend="max")
     if count <= MOST_WRITTEN:
         write_cells(axes, shown)
     if is_named:
         axes.set_yticks(range(count), [shorten(names[row], 44) for row in order], fontsize=8)
-        labels = [shorten(names[row], 30) for row in order]
-        axes.set_xticks(range(count), labels, fontsize=8, rotation=50, **_SLANTED)
+        axes.set_xticks(range(count), [shorten(names[row], 30) for row in order], fontsize=8, rotation=50, **_SLANTED)
     else:
         axes.set(xticks=[], yticks=[], ylabel="the same documents")
         axes.set_xlabel(f"{count:,} documents, too many to be named")

@@ -108,8 +108,7 @@ def test_graphs_and_the_bars_of_their_sections(tiny_encoder: Encoders, structure
 
 
 def test_the_graph_of_a_long_document(tmp_path: Path) -> None:
-    graph = graph_of_sections([0] * (LARGEST_IMAGE + 10), "window", window=1)
-    plot_graph(graph, "long", tmp_path / "long.svg")
+    plot_graph(graph_of_sections([0] * (LARGEST_IMAGE + 10), "window", window=1), "long", tmp_path / "long.svg")
     assert (tmp_path / "long.svg").stat().st_size < 1_000_000
 
 
@@ -166,9 +165,11 @@ def test_curves_and_similarities_of_pairs(tmp_path: Path) -> None:
     assert [axes.axison for axes in figure.axes] == [True, True, True, True, True, False]
 
 
-def test_names_that_do_not_fit_are_left_out_of_a_matrix(tiny_encoder: Encoders) -> None:
+def test_names_that_do_not_fit_are_left_out_of_a_matrix(tiny_encoder: Encoders, tmp_path: Path) -> None:
     for rows, shown in ((8, 8), (60, 0)):
-        figure = plot_matrix(np.eye(rows), [f"$name {row}" for row in range(rows)], "cosine", "made up", None)
+        names = [f"$a name that takes up to forty-four letters {row}" for row in range(rows)]
+        figure = plot_matrix(np.eye(rows), names, "cosine", "made up", tmp_path / "matrix.png")
+        assert imread(tmp_path / "matrix.png")[:, 0].min() == 1
         assert len(figure.axes[0].get_yticklabels()) == shown
     figure = mutual(tiny_encoder("bert", max_passages=100), MOST_NAMED_SECTIONS, 1).plot()
     axes = next(axes for axes in figure.axes if axes.get_title(loc="left") == "(b) sections")
