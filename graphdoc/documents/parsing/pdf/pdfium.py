@@ -332,10 +332,10 @@ class _PageReader:
                 last_object, run = address, 0
                 pdfium.FPDFText_GetCharOrigin(self._text, place, x, y)
                 if address not in self._objects:
-                    self._objects[address] = self._style(ctypes.cast(address, pdfium.FPDF_PAGEOBJECT), place)
+                    self._objects[address] = self._style(ctypes.cast(address, pdfium.FPDF_PAGEOBJECT), place, code)
                 traits = self._objects[address]
                 nameless = self.styles[traits[0]]["font"].startswith(_NAMELESS)
-                height = _along_and_across(x.value, y.value, traits[2])[1]
+                height = _along_and_across(x.value, y.value, traits[2])[1] if traits[2] else y.value
             run += 1
             self.cut += run == _LONGEST_STRING
             if nameless:
@@ -425,17 +425,17 @@ class _PageReader:
         (left, base), *others = origins
         return any(abs(x - left) < size / 4 and 0.5 < abs(y - base) / size < 2 for x, y in others)
 
-    def _style(self, found: Any, place: int) -> tuple[int, float, int]:
+    def _style(self, found: Any, place: int, code: int) -> tuple[int, float, int]:
         matrix = pdfium.FS_MATRIX()
         a, b, c, d = 1.0, 0.0, 0.0, 1.0
         if pdfium.FPDFText_GetMatrix(self._text, place, matrix):
             a, b, c, d = matrix.a, matrix.b, matrix.c, matrix.d
         size = pdfium.FPDFText_GetFontSize(self._text, place) * (math.hypot(c, d) or 1.0)
-        angle = math.degrees(math.atan2(b, a)) if (a or b) else 0.0
+        angle = math.degrees(math.atan2(b, a)) if b or a < 0 else 0.0
         direction = round(angle / 90) % 4
         if abs(angle / 90 - round(angle / 90)) > _MOST_SKEW:
             direction = _ASKEW + 2 * round(angle % 360)
-        elif direction == 0 and self._is_in_column(place, size):
+        elif direction == 0 and code > 0x2E7F and self._is_in_column(place, size):
             direction = 3
         font = pdfium.FPDFTextObj_GetFont(found)
         traits = self._font(font)
