@@ -128,8 +128,7 @@ def _holds_many(source: str, reading: Reading) -> bool:
         may_hold = is_folder_or_pattern(source) or (path.is_file() and is_corpus(split_suffix(path)[1]))
     except (OSError, ValueError):
         return False
-    lenient = replace(reading, on_error="skip")
-    return may_hold and len(list(islice(lenient.documents([source]), 2))) > 1
+    return may_hold and len(list(islice(replace(reading, on_error="skip").documents([source]), 2))) > 1
 
 
 def _plot_levels(comparison: Comparison, path: str) -> None:

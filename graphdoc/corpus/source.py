@@ -17,7 +17,7 @@ from torch.utils.data import IterableDataset
 from ..documents.document import Document
 from ..documents.readers import ReadingReport, Skipped, read_documents
 from ..documents.readers.folders import FoundFile, find_files, is_pattern
-from ..documents.readers.records import SeenIds
+from ..documents.readers.records import SeenIds, with_class_names
 from ..documents.readers.streams import LeftOutSections
 from ..errors import DocumentError, OutputError
 from ..evaluation.labels import split_of
@@ -134,7 +134,8 @@ class DataSet:
             elif count > 1:
                 rows = split_dataset_by_node(rows, rank, count)
             try:
-                for number, row in enumerate(rows, start=1):  # noqa: B007
+                named = with_class_names(rows, rows.features.to_dict() if rows.features else {})
+                for number, row in enumerate(named, start=1):  # noqa: B007
                     yield row
             # Every format raises its own errors.
             except Exception as error:

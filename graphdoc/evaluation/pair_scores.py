@@ -66,8 +66,7 @@ def best_threshold(labels: npt.ArrayLike, similarities: npt.ArrayLike, by: Crite
     order, ends = _ranked(scores)
     ordered, hits, taken = scores[order], truth[order].cumsum()[ends], ends + 1
     f1 = 2 * hits / (taken + truth.sum())
-    accuracy = (2 * hits - taken + (truth == 0).sum()) / len(truth)
-    worth = f1 if by == "f1" else accuracy
+    worth = f1 if by == "f1" else (2 * hits - taken + (truth == 0).sum()) / len(truth)
     best = int(worth.argmax())
     if by == "accuracy" and (truth == 0).mean() > worth[best]:
         return float(np.nextafter(ordered[0], np.inf))

@@ -335,8 +335,7 @@ class _Words:
             )
         best = sorted(enough, key=lambda pair: (-pair[1], pair[0]))[:MOST_TERMS]
         terms, counts = zip(*sorted(best), strict=True)
-        frequencies = np.array(counts, np.int64)
-        idf = inverse_frequencies(documents, frequencies)
+        idf = inverse_frequencies(documents, np.array(counts, np.int64))
         components = mean = explained = None
         size = settings.target_size
         if settings.projection == "decomposition":

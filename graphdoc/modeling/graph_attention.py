@@ -27,8 +27,7 @@ def softmax_by_group(scores: Tensor, group_of: Tensor, groups: int) -> Tensor:
     # What is taken off all scores of a group changes no weight, and keeps the exponential within bounds.
     largest = scores.detach().new_zeros(shape).scatter_reduce(0, rows, scores.detach(), "amax", include_self=False)
     powers = (scores - largest.index_select(0, group_of)).exp()
-    sums = powers.new_zeros(shape).index_add(0, group_of, powers)
-    return powers / sums.index_select(0, group_of)
+    return powers / powers.new_zeros(shape).index_add(0, group_of, powers).index_select(0, group_of)
 
 
 class GraphWeights(nn.Module):

@@ -133,8 +133,7 @@ def mean_pooling(hidden: Tensor, attention_mask: Tensor) -> Tensor:
 
 def last_pooling(hidden: Tensor, attention_mask: Tensor) -> Tensor:
     """The vector of the last token that is no padding."""
-    last = attention_mask.sum(dim=1) - 1
-    return hidden[torch.arange(len(hidden), device=hidden.device), last].float()
+    return hidden[torch.arange(len(hidden), device=hidden.device), attention_mask.sum(dim=1) - 1].float()
 
 
 class StructuralEmbeddings(nn.Module):

@@ -127,8 +127,7 @@ class Neighbours:
         left, right = np.array(links, np.int64).reshape(-1, 2).T
         graph = coo_array((np.ones(len(left), bool), (left, right)), shape=(len(self.rows),) * 2)
         _, parts = connected_components(graph, directed=False)
-        sizes = np.bincount(parts)
-        sets = [np.flatnonzero(parts == part) for part in np.flatnonzero(sizes > 1)]
+        sets = [np.flatnonzero(parts == part) for part in np.flatnonzero(np.bincount(parts) > 1)]
         return sorted(sets, key=lambda members: (-len(members), int(members[0])))
 
     def outliers(self, top_k: int) -> list[int]:

@@ -92,8 +92,7 @@ def file_checksum(path: Path) -> str:
 
 def mark_checked(path: Path) -> None:
     """Write the checksum of a file that was just written, next to it."""
-    mark = {"stamp": _stamp(path), "checksum": file_checksum(path)}
-    write_text(_mark_path(path), json.dumps(mark))
+    write_text(_mark_path(path), json.dumps({"stamp": _stamp(path), "checksum": file_checksum(path)}))
 
 
 def is_unchanged(path: Path) -> bool:

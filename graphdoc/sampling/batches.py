@@ -175,8 +175,7 @@ class ClassBalancedBatches(DocumentBatches):
         smallest: int = FEWEST,
     ) -> None:
         order = np.argsort(labels, kind="stable")
-        starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
-        groups = np.split(order, starts)[1:]
+        groups = np.split(order, np.flatnonzero(np.diff(labels[order], prepend=-1)))[1:]
         self._members = [members for members in groups if len(members) >= smallest and labels[members[0]] >= 0]
         self._sizes = sizes = np.array([len(members) for members in self._members], np.int64)
         if len(sizes) < 2 or batch_size < 2 * FEWEST:

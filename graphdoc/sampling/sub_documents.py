@@ -41,8 +41,7 @@ class SubDocumentSplit:
         if self.split == "half":
             order = draw.permutation(passages)
             return np.sort(order[: passages // 2]), np.sort(order[passages // 2 :])
-        is_first = draw.random() < FIRST_PASSAGE_PROBABILITY
-        chosen = 0 if is_first else int(draw.integers(passages))
+        chosen = 0 if draw.random() < FIRST_PASSAGE_PROBABILITY else int(draw.integers(passages))
         everything = np.arange(passages, dtype=np.int64)
         return everything[chosen : chosen + 1], np.delete(everything, chosen)
 
@@ -134,8 +133,7 @@ class DocumentSections:
         else:
             sizes = np.diff(starts, append=len(order))
             ids = np.repeat(_balanced(sizes, min(self.sections, len(sizes))), sizes)
-        first = np.flatnonzero(np.diff(ids, prepend=-1))
-        return SectionSplit(order, ids, order - first[ids])
+        return SectionSplit(order, ids, order - np.flatnonzero(np.diff(ids, prepend=-1))[ids])
 
 
 def _balanced(sizes: Rows, groups: int) -> Rows:

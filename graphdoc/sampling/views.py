@@ -124,8 +124,7 @@ def negative(choice: Choice) -> Iterator[int]:
 def run_of_sentences(choice: Choice) -> Iterator[int]:
     """A run of sentences from a random place, such that they fill the view where the document does."""
     tokens = np.asarray(choice.side.tokens, np.int64)
-    from_here = np.cumsum(tokens[::-1])[::-1]
-    starts = int(np.count_nonzero(from_here >= choice.most_tokens))
+    starts = int(np.count_nonzero(np.cumsum(tokens[::-1])[::-1] >= choice.most_tokens))
     return iter(range(int(choice.rng.integers(max(starts, 1))), len(tokens)))
 
 

@@ -273,8 +273,7 @@ def passage_columns(documents: Sequence[PassageArrays], fields: Sequence[Any]) -
     passages = pa.array(_offsets([len(document) for document in documents]))
     tokens = pa.array(_offsets(np.concatenate([document.lengths for document in documents])))
     values = np.concatenate([document.token_ids for document in documents])
-    token_type = fields[1].type.value_type.value_type
-    lists = pa.ListArray.from_arrays(tokens, pa.array(values, type=token_type))
+    lists = pa.ListArray.from_arrays(tokens, pa.array(values, type=fields[1].type.value_type.value_type))
     sections = pa.array(np.concatenate([document.sections for document in documents]))
     return [pa.ListArray.from_arrays(passages, sections), pa.ListArray.from_arrays(passages, lists)]
 

@@ -275,8 +275,7 @@ class Evidence(Cosine):
         spread, (left, right) = self.reference.calibration.words, self._words(a, b)
         terms, written = a.passage_terms.terms, a.passage_terms.words
         both = np.asarray(left.sum(axis=0)).ravel() * np.asarray(right.sum(axis=0)).ravel() / spread.deviation
-        places = np.flatnonzero(both)
-        order = sorted(places.tolist(), key=lambda place: (-both[place], terms[place]))
+        order = sorted(np.flatnonzero(both).tolist(), key=lambda place: (-both[place], terms[place]))
         return [WordPart(written[place], float(both[place])) for place in order], -spread.mean / spread.deviation
 
     def _knows_words(self, totals: Mapping[str, float]) -> bool:

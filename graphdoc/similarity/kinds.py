@@ -349,8 +349,7 @@ def _scores(a: Tensor, a_counts: Tensor, b: Tensor, b_counts: Tensor) -> Tensor:
     best = _largest(products, b_counts)
     forward = torch.segment_reduce(best.T.contiguous(), "mean", lengths=a_counts, axis=0)
     own = products.amax(dim=1, keepdim=True).T if len(a_counts) == 1 else _largest(products.T.contiguous(), a_counts)
-    reverse = torch.segment_reduce(own.T.contiguous(), "mean", lengths=b_counts, axis=0)
-    return (forward + reverse.T) / 2
+    return (forward + torch.segment_reduce(own.T.contiguous(), "mean", lengths=b_counts, axis=0).T) / 2
 
 
 def _largest(products: Tensor, counts: Tensor) -> Tensor:

@@ -192,8 +192,7 @@ def without_repeats(groups: Tensor, gather: Gather) -> Tensor:
     _, numbers = torch.unique(everything, return_inverse=True)
     places = torch.arange(len(everything), device=groups.device)
     first = torch.full_like(places, len(places)).scatter_reduce(0, numbers, places, "amin")
-    own = slice(start, start + len(groups))
-    return torch.where(first[numbers] == places, everything, -1)[own]
+    return torch.where(first[numbers] == places, everything, -1)[start : start + len(groups)]
 
 
 @dataclass(frozen=True)

@@ -134,8 +134,7 @@ class TestWhatIsRead:
         assert [ids_of(corpus) for corpus in corpora] == [["7", "b"]] * 2
         assert corpora[0].report.ignored == 1
         (tmp_path / "in" / "b2.md").write_text(text_of(2, 3), encoding="utf-8")
-        more = [prepare(source=source, columns=columns) for source in sources]
-        assert [len(corpus) for corpus in more] == [3, 3]
+        assert [len(prepare(source=source, columns=columns)) for source in sources] == [3, 3]
 
     def test_what_cannot_be_read_stops_or_is_skipped_and_named(self, prepare: Prepare, tmp_path: Path) -> None:
         paths = [str(write_rows(tmp_path / f"{part}.jsonl", rows_of(30)[part * 10 :][:10])) for part in range(3)]

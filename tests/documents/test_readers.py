@@ -120,7 +120,7 @@ def test_rows_documents_and_paths_can_be_mixed(tmp_path: Path) -> None:
     assert (ids(row), ids(document)) == (["r"], ["d"])
 
 
-def test_data_sets_and_tables() -> None:
+def test_data_sets_and_tables(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     rows = [{"key": "a", "body": "A.", "label": 1}, {"key": "b", "body": "B.", "label": 0}]
     data_set = datasets.Dataset.from_list(rows)
@@ -130,6 +130,15 @@ def test_data_sets_and_tables() -> None:
     assert list(read_documents(data_set.to_iterable_dataset(), columns=columns)) == documents
     assert list(read_documents(data_set.to_pandas(), columns=columns)) == documents
     assert "choose one of its splits (train)" in error(datasets.DatasetDict({"train": data_set}))
+    classes = datasets.ClassLabel(names=["sport", "news"])
+    for kind, labels, named in (
+        (classes, [1, 0, -1], ["news", "sport", None]),
+        (datasets.List(classes), [[1], [1, 0], []], [("news",), ("news", "sport"), ()]),
+    ):
+        table = datasets.Dataset.from_dict({"text": ["A.", "B.", "C."], "label": labels}).cast_column("label", kind)
+        table.to_parquet(tmp_path / "table.parquet")
+        for source in (table, table.to_iterable_dataset(), str(tmp_path / "table.parquet")):
+            assert [document.label for document in read_documents(source)] == named
 
 
 def make_folder(root: Path) -> None:
@@ -168,8 +177,7 @@ def test_links_are_followed_once(tmp_path: Path) -> None:
     os.mkfifo(root / "pipe.txt")
     report = ReadingReport()
     assert sorted(ids(root, report=report)) == ["a", "a_link/o", "b", "sub/a", "sub/deeper/c", "z"]
-    ignored = {Path(entry.source).name for entry in report.ignored}
-    assert ignored >= {"loop", "back", "to_file.txt", "self", "pipe.txt"}
+    assert {Path(one.source).name for one in report.ignored} >= {"loop", "back", "to_file.txt", "self", "pipe.txt"}
     assert sorted(ids(str(root / "**" / "*.txt"))) == ["a", "a_link/o", "sub/a", "z"]
     assert sorted(ids(str(root / "*.txt"))) == ["a", "to_file", "z"]
 
@@ -190,8 +198,7 @@ def test_one_document_of_a_corpus(tmp_path: Path) -> None:
     rows = [*ROWS, {"text": "No id."}, {"id": "e#1", "text": ""}]
     path.write_text(json_lines(rows) + "{broken", encoding="utf-8")
     assert ids(f"{path}#d1") == ["d1"]
-    hashed = Document.from_text("No id.").id
-    assert [document.text for document in read_documents(f"{path}#{hashed}")] == ["No id."]
+    assert next(read_documents(f"{path}#{Document.from_text('No id.').id}")).text == "No id."
     assert "'e#1'" in error(f"{path}#e#1")
     assert error(f"{path}#x").startswith(f"{path}:6: ")
     path.write_text(json_lines(ROWS), encoding="utf-8")

@@ -149,5 +149,4 @@ def test_calibration_by_the_class_that_is_given_or_by_all_decisions() -> None:
     truth, found = (("a",), ("a", "b"), (), ("b", "x")), (("a",), ("a",), ("c",), ("b",))
     several = classification_scores(truth, found, CLASSES, probabilities, multi_label=True)
     # At 0.8 three of five are so: a, a, not a, not a, b; at 0.2 one of seven: b.
-    expected = (5 * abs(0.8 - 3 / 5) + 7 * abs(0.2 - 1 / 7)) / 12
-    assert several.metrics()["calibration_error"] == pytest.approx(expected)
+    assert several.metrics()["calibration_error"] == pytest.approx((5 * abs(0.8 - 3 / 5) + 7 * abs(0.2 - 1 / 7)) / 12)

@@ -55,8 +55,7 @@ def test_an_encoder_is_measured_as_it_compares(tiny_encoder: Encoders, documents
     assert scores.test.threshold == pytest.approx(best_threshold([p.label for p in pairs], expected), abs=1e-5)
     assert scores.validation is None
     assert scores.test.estimates["auc"].interval is not None
-    measured = comparison(encoder)
-    assert measured == {f"pair_{name}": scores.test.values[name] for name in METRICS}
+    assert comparison(encoder) == {f"pair_{name}": scores.test.values[name] for name in METRICS}
 
 
 def test_a_model_with_a_reference_is_measured_as_it_compares(mini: DocumentEncoder, documents: Documents) -> None:

@@ -87,8 +87,7 @@ def _take_title(entries: list[_Entry], page_title: str) -> str:
     headings = [entry for entry in entries if entry.heading]
     if not headings or any(entry.level <= headings[0].level for entry in headings[1:]):
         return ""
-    title = headings[0].heading
-    named = _NUMBER.sub("", title).casefold()
+    named = _NUMBER.sub("", headings[0].heading).casefold()
     if len(named) < _SHORTEST_TITLE or named not in joined_lines(page_title).casefold():
         return ""
     return _take_heading(entries, headings[0])

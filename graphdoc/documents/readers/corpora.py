@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -16,7 +17,7 @@ from ...errors import DocumentError
 from ...runtime.text import described
 from ..parsing.formats import decode, decoding_error, lines_of, open_bytes, read_whole, split_suffix, too_large
 from ..parsing.outline import joined_lines
-from .records import Record
+from .records import Record, with_class_names
 
 # The csv module's own limit of 128 KB is below the length of a book. This one stops an unclosed quotation mark from
 # taking in the rest of a large file.
@@ -200,18 +201,21 @@ def _read_parquet(stream: IO[bytes], path: Path) -> Iterator[Record]:
 
     # Texts that are no UTF-8 and dates beyond the year 9999 raise errors of Python.
     broken = (pyarrow.ArrowException, OSError, ValueError, OverflowError)
+    features: dict[str, Any] = {}
     try:
         file = pyarrow.parquet.ParquetFile(stream, pre_buffer=False)
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
     except broken as error:
         raise DocumentError(f"it cannot be read as Parquet: {joined_lines(str(error))}; write it again") from None
+    with suppress(ValueError, TypeError, KeyError, AttributeError):
+        features = json.loads((file.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
     end = 0
     # Damage to one group of rows leaves the others readable.
     for group, size in enumerate(sizes):
         number, end = end, end + size
         try:
             for batch in file.iter_batches(batch_size=_PARQUET_ROWS, row_groups=[group]):
-                for row in batch.to_pylist():
+                for row in with_class_names(batch.to_pylist(), features):
                     number += 1
                     yield Record(f"{path}: row {number}", row)
         except broken as error:

@@ -191,8 +191,7 @@ class ClashingIds:
         paths = [str(source) for source in sources if isinstance(source, str | PathLike)]
         # A file that several sources give is one, by whatever name.
         files = {(id, location_of(file)) for path in paths for id, file in _files_of(path) if not _holds_rows(file)}
-        found = Counter(id for id, _ in files)
-        ids = frozenset(id for id, count in found.items() if count > 1)
+        ids = frozenset(id for id, count in Counter(id for id, _ in files).items() if count > 1)
         roots = {path: _split_pattern(path)[0] for path in paths if ids and is_folder_or_pattern(path)}
         names = {root: root.resolve().name for root in roots.values()}
         common = Counter(name for name, _ in {(root.resolve().name, root.resolve()) for root in names})

@@ -21,7 +21,7 @@ from ..parsing.rows import Columns, row_id
 from ..section import clean_text
 from .corpora import read_corpus, read_json_lines
 from .folders import ClashingIds, FoundFile, find_files, is_pattern, location_of
-from .records import ReadingReport, Record, SeenIds, Skipped
+from .records import ReadingReport, Record, SeenIds, Skipped, with_class_names
 
 _STANDARD_INPUT = "standard input"
 
@@ -159,7 +159,8 @@ class _Reading:
         elif isinstance(source, Iterable) and not isinstance(source, bytes | bytearray):
             listed = ClashingIds.from_sources(source) if isinstance(source, Sequence) else None
             # Rows in a row are one source, so that their places are numbered through.
-            for is_row, group in itertools.groupby(source, lambda entry: isinstance(entry, Document | Mapping)):
+            rows = with_class_names(source, getattr(getattr(source, "features", None), "to_dict", dict)())
+            for is_row, group in itertools.groupby(rows, lambda entry: isinstance(entry, Document | Mapping)):
                 if is_row:
                     yield from _row_sources(group)
                 else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,3 +100,18 @@ class SeenIds:
             self._older = merged[:, np.argsort(merged[0])]
             self._recent.clear()
         return None
+
+
+def with_class_names(rows: Iterable[Any], features: Mapping[str, Any]) -> Iterator[Any]:
+    """Rows of a data set with the names of its classes in the place of their numbers, by the types of its columns."""
+    parts = {column: kind.get("feature", kind) for column, kind in features.items() if isinstance(kind, Mapping)}
+    names = {column: kind["names"] for column, kind in parts.items() if kind.get("_type") == "ClassLabel"}
+
+    def named(value: Any, of: Sequence[str]) -> Any:
+        if isinstance(value, list):
+            return [named(one, of) for one in value]
+        # Rows without a label have -1.
+        return value if not isinstance(value, int) else of[value] if 0 <= value < len(of) else None
+
+    for row in rows:
+        yield {**row, **{column: named(row.get(column), of) for column, of in names.items()}} if names else row

@@ -58,8 +58,7 @@ def test_fields_are_those_that_documents_share(payload: dict[str, Any]) -> None:
     codes = unpacked(fields["kind"]["values"], "<u2")
     kinds = [one["metadata"]["kind"] for one in payload["documents"]]
     assert [fields["kind"]["list"][code] for code in codes] == kinds
-    dates = unpacked(fields["date"]["values"], "<u4") / 1000
-    assert dates[0] == pytest.approx(1990 + 4 / 12, abs=1e-3)
+    assert unpacked(fields["date"]["values"], "<u4")[0] / 1000 == pytest.approx(1990 + 4 / 12, abs=1e-3)
     # One document of each group in each of twelve years.
     listed = lists_of(payload, {})
     assert listed["period"] == "1990-05-01 to 2001-05-04"

@@ -188,8 +188,7 @@ class _Reader:
         properties = _child(run, "rPr")
         if properties is None:
             return style
-        character = self._style(_value(properties, "rStyle"), default=False)
-        return {**style, **character, **_look(properties)}
+        return {**style, **self._style(_value(properties, "rStyle"), default=False), **_look(properties)}
 
     def _style(self, id: str, *, default: bool = True) -> _Style:
         id = id or (self._default_style if default else "")

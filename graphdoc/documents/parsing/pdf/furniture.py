@@ -153,8 +153,7 @@ def _is_apart(page: Page, row: Line) -> bool:
         gap = page.rows[-2].base - row.base
     else:
         return False
-    distances = [upper.base - lower.base for upper, lower in pairwise(page.rows)]
-    usual = statistics.median(distances)
+    usual = statistics.median([upper.base - lower.base for upper, lower in pairwise(page.rows)])
     # A heading at the top of a page is larger than the text; a running head is not.
     sizes = statistics.median(other.size for other in page.rows)
     return gap > 1.5 * usual and row.size <= 1.05 * sizes and len(row.text) < 150 and bool(_WORDS.search(row.text))

@@ -437,8 +437,7 @@ class _PageReader:
             direction = _ASKEW + 2 * round(angle % 360)
         elif direction == 0 and code > 0x2E7F and self._is_in_column(place, size):
             direction = 3
-        font = pdfium.FPDFTextObj_GetFont(found)
-        traits = self._font(font)
+        traits = self._font(pdfium.FPDFTextObj_GetFont(found))
         mode = pdfium.FPDFTextObj_GetTextRenderMode(found)
         red, green, blue, alpha = (ctypes.c_uint() for _ in range(4))
         colour = 0

@@ -75,8 +75,7 @@ def _title(blocks: Sequence[Block], levels: dict[int, int], named: str, joiner: 
         if named and words(joiner.text(blocks[place].lines)) == words(named):
             return place
     largest = max(levels, key=lambda place: (blocks[place].first.size, -place))
-    others = [place for place in levels if place != largest]
-    sizes = [blocks[place].first.size for place in others]
+    sizes = [blocks[place].first.size for place in levels if place != largest]
     if largest in opening[:3] and (not sizes or blocks[largest].first.size > max(sizes) + 0.4):
         return largest
     return -1
