@@ -106,7 +106,7 @@ def require_one(settings: BaseModel, first: str, second: str) -> None:
     """Refuse settings of which neither is given, or both."""
     values = getattr(settings, first), getattr(settings, second)
     if bool(values[0]) == bool(values[1]):
-        fix = "leave one of them out" if values[0] else "give one of them"
+        fix = "set one of them to null" if values[0] else "give one of them"
         raise SettingsError(f"{first}={shown(values[0])} and {second}={shown(values[1])}: {fix}")
 
 
