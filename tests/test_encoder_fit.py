@@ -76,8 +76,7 @@ def test_lexical_vectors_are_those_of_scikit_learn(fitted: DocumentEncoder, docu
     weights = vectorizer.fit_transform(texts)
     assert tuple(vectorizer.get_feature_names_out()) == part.vocabulary
     np.testing.assert_allclose(part.idf.numpy(), vectorizer.idf_, rtol=1e-6)
-    svd = TruncatedSVD(part.settings.size, random_state=0).fit(weights)
-    words = unit(svd.transform(weights))
+    words = unit(TruncatedSVD(part.settings.size, random_state=0).fit(weights).transform(weights))
     expected = WEIGHT * unit(words - words.mean(axis=0))
     found = fitted.encode(documents)
     numbers = part.settings.size

@@ -186,6 +186,12 @@ def test_it_is_stored_and_streamed_alike(prepare: Prepare, stream: Stream, web: 
     assert prepare(dataset=str(web), dataset_config="plain_text").fingerprint == stored.fingerprint
 
 
+def test_classes_are_called_by_their_names(settings: SettingsFactory, tmp_path: Path) -> None:
+    rows = datasets.Dataset.from_dict({"text": [text_of(2, 1), text_of(2, 2)], "label": [1, 0]})
+    rows.cast_column("label", datasets.ClassLabel(names=["sport", "news"])).to_parquet(tmp_path / "named.parquet")
+    assert [row["label"] for row in source.DataSet(settings(dataset=str(tmp_path))).rows()] == ["news", "sport"]
+
+
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_every_process_reads_its_share(stream: Stream, settings: SettingsFactory, web: Path, processes: int) -> None:
     chosen = settings(dataset=str(web), streaming=True)

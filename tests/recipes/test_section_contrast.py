@@ -169,6 +169,5 @@ def test_vectors_are_those_of_the_documents(
     assert encoder.model.training
     encoder.model.eval()
     documents = {document.id: document for _, document in CorpusSource(chosen).documents(CorpusReport())}
-    expected = encoder.encode([documents[id] for id in corpus.ids])
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(found, encoder.encode([documents[id] for id in corpus.ids]), atol=1e-5)
     assert len(found) == 36

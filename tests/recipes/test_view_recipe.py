@@ -115,8 +115,7 @@ def test_every_epoch_reads_another_view_and_has_pairs_of_every_field(overrides: 
 
 def test_views_read_at_once_make_one_score(finetune: Callable[..., int], tmp_path: Path, overrides: list[str]) -> None:
     data = data_of(overrides, "views.joint=true", "model.settings.readout=attention")
-    batch = next(iter(data.loader.batches()))
-    assert batch.graphs.passage_counts == (3,) * 7
+    assert next(iter(data.loader.batches())).graphs.passage_counts == (3,) * 7
     assert len(data.pairs.pairs) == 28
     assert finetune("run", "views.joint=true", "model.settings.readout=attention") == 0
     encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")

@@ -167,8 +167,7 @@ def test_texts_and_vectors_both_find_what_belongs_together() -> None:
     }
     words = subtopic_finder("words", "en")
     first, second = (words.features(texts) for texts in about.values())
-    found = words.find(first, second, cluster_size=4)
-    assert found.clusters.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert words.find(first, second, cluster_size=4).clusters.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
     vectors = subtopic_finder("vectors", "en")
     corners = [np.random.default_rng(side).normal(0.1, 0.02, (4, 3)) + np.eye(3)[side] for side in range(2)]
     sides = [vectors.features(texts, corner) for texts, corner in zip(about.values(), corners, strict=True)]

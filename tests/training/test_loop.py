@@ -300,8 +300,7 @@ def test_the_log_is_json_whatever_the_numbers_are(tmp_path: Path) -> None:
     logs = {"loss": 0.5, "grad_norm": float("inf"), "accuracy": float("nan"), "epoch": 1, "note": "text"}
     with RunLog(tmp_path, TrainState(global_step=3, max_steps=9), show=False) as log:
         log.write(logs)
-    line = (tmp_path / "log.jsonl").read_text()
-    entry = json.loads(line, parse_constant=no_json)
+    entry = json.loads((tmp_path / "log.jsonl").read_text(), parse_constant=no_json)
     assert entry == {"step": 3, "loss": 0.5, "grad_norm": None, "accuracy": None, "epoch": 1, "note": "text"}
 
 

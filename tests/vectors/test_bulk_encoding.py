@@ -549,8 +549,7 @@ def test_killed_runs_end_with_the_bytes_of_an_undisturbed_one(
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_does_not_grow_with_the_documents(checkpoint: Path, tmp_path: Path, documents: int, limit: int) -> None:
     """Every document carries 20 kB with it; held, they would take 60 MB and 400 MB."""
-    result = run(JOB, "memory", checkpoint, tmp_path / "out", documents)
-    assert int(result.stdout) < limit
+    assert int(run(JOB, "memory", checkpoint, tmp_path / "out", documents).stdout) < limit
 
 
 @pytest.mark.distributed
