@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .runtime.memory import quick_imports
+from .runtime.imports import quick_imports
 from .runtime.other_names import PACKAGE, no_attribute
 from .version import __version__
 

@@ -173,9 +173,8 @@ def _copy_model(source: Path, target: Path) -> None:
     """Copy the files of a checkpoint, whatever else lies next to them."""
     target.mkdir()
     for pattern in (*MODEL_FILES, MODEL_WEIGHTS, CARD_FILE):
-        for path in source.glob(pattern):
-            if path.is_file():
-                shutil.copyfile(path, target / path.name)
+        for path in filter(Path.is_file, source.glob(pattern)):
+            shutil.copyfile(path, target / path.name)
 
 
 def _move_in(written: Path, target: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from ..documents.document import Document
 from ..documents.readers import ReadingReport
 from ..errors import SettingsError
-from ..runtime.memory import quick_imports
+from ..runtime.imports import quick_imports
 from ..runtime.text import counted, one_line
 from .evaluate import MeasuredRow, PartOptions, load_candidates, prepared_for, show
 from .options import COUNT, PROBABILITY, File, Json, MeasuredModel, MeasuredModels

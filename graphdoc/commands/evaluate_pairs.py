@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..documents.readers import ReadingReport
 from ..errors import EvaluationError
-from ..runtime.memory import quick_imports
+from ..runtime.imports import quick_imports
 from ..runtime.text import counted
 from .evaluate import MeasuredRow, load_candidates, prepared_for, show
 from .options import File, Json, MeasuredModels

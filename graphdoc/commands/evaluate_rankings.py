@@ -11,7 +11,7 @@ from cyclopts import Group, Parameter
 
 from ..documents.readers import ReadingReport
 from ..errors import EvaluationError, SettingsError
-from ..runtime.memory import quick_imports
+from ..runtime.imports import quick_imports
 from ..runtime.text import counted, left_out_line
 from .evaluate import show
 from .index import update_index, update_lines

@@ -11,7 +11,7 @@ from cyclopts.validators import Number
 
 from ..documents.readers import ReadingReport
 from ..errors import OutputError, SettingsError
-from ..runtime.memory import quick_imports
+from ..runtime.imports import quick_imports
 from ..runtime.text import counted
 from ..settings.document import Paragraph
 from .options import OUTPUT, EncodingModel, Json, ModelOptions

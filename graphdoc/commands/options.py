@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
-from ..runtime.memory import quick_imports
+from ..runtime.imports import quick_imports
 
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder

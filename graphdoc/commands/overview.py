@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..documents.readers import ReadingReport
 from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsError
-from ..runtime.memory import quick_imports
+from ..runtime.imports import quick_imports
 from ..runtime.text import counted, one_line, percent_closer
 from .options import COUNT, OUTPUT, EncodingModel, File, Json, Overwrite
 from .output import Outputs, Reports, Table, TableColumn, Terminal, check_apart, folder_next_to, write_json

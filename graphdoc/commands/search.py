@@ -14,7 +14,7 @@ from ..documents.readers import ReadingReport
 from ..documents.readers.folders import is_pattern
 from ..errors import DocumentError, SettingsError
 from ..runtime.files import write_csv
-from ..runtime.memory import quick_imports
+from ..runtime.imports import quick_imports
 from ..runtime.text import counted, left_out_line, one_line
 from .options import COUNT, COUNT_FROM_0, OUTPUT, WEIGHT, EncodingModel, File, Json, ModelOptions
 from .output import (

@@ -16,7 +16,7 @@ from cyclopts import Group, Parameter
 
 from ..errors import SettingsError
 from ..registry import RECIPES, RecipeTargets
-from ..runtime.memory import quick_imports
+from ..runtime.imports import quick_imports
 from ..runtime.text import one_line
 from ..settings.loading import kinds_of, load_chosen, settings_of, shipped_configs
 from ..settings.run import RunSettings

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..errors import DocumentError, SettingsError
 from ..inference.segmenting import MOST_PASSAGES, AnyDocument, as_document, documents_of
 from ..runtime.files import JsonResult, write_csv, write_text
-from ..runtime.memory import quick_imports
+from ..runtime.imports import quick_imports
 from ..runtime.progress import Passing, number_of
 from ..runtime.text import described, require_seed, require_whole
 from ..segmentation.repeats import RepeatList, RepeatLister

@@ -22,7 +22,8 @@ import pyarrow.compute as pc  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
 from ..runtime.arrays import Vectors
-from ..runtime.memory import defer_package, give_back_memory, limit_heaps, quick_imports
+from ..runtime.imports import defer_package, quick_imports
+from ..runtime.memory import give_back_memory, limit_heaps
 from ..runtime.text import one_line
 from ..segmentation.term_weights import terms_of
 from ..settings.document import Paragraph

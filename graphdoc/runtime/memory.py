@@ -1,15 +1,10 @@
-"""Memory: how much is free, giving it back to the system, and quick imports of large libraries."""
+"""Memory: how much is free, and giving it back to the system."""
 
 from __future__ import annotations
 
 import ctypes
-import gc
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from importlib.util import find_spec, module_from_spec
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 
 def give_back_memory() -> None:
@@ -40,36 +35,3 @@ def free_memory() -> int | None:
         counts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
         free.append(max(0, limit - taken + int(counts["inactive_file"])))
     return min(free, default=None)
-
-
-@contextmanager
-def quick_imports() -> Iterator[None]:
-    """Import what makes hundreds of thousands of objects that stay, such as torch, while garbage collection rests.
-
-    It would look through all of them again and again, which takes a fifth of the time.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        # Both together move all objects to the oldest generation, without a look at any.
-        gc.freeze()
-        gc.unfreeze()
-
-
-def defer_package(name: str) -> None:
-    """Let a package run its own first lines when it is first asked for something, not for a module below it."""
-    if name in sys.modules or not (spec := find_spec(name)) or not (loader := spec.loader):
-        return
-    package = sys.modules[name] = module_from_spec(spec)
-
-    def first_used(attribute: str) -> Any:
-        del vars(package)["__getattr__"]
-        loader.exec_module(package)
-        return getattr(package, attribute)
-
-    vars(package)["__getattr__"] = first_used

@@ -134,17 +134,15 @@ class CorpusSettings(Settings):
 Tune = Literal["full", "lora", "frozen"]
 
 
-def _describe_model(schema: dict[str, Any]) -> None:
-    schema |= DocumentSettings.model_json_schema()
-
-
 class ModelSettings(Settings):
     """What is trained and where it starts."""
 
     start: FileName = "roberta-base"
     """name or folder of a pretrained encoder, on which everything above starts untrained; or of a graphdoc checkpoint,
     which is trained on, with its settings unless others are given"""
-    settings: dict[str, Any] = Field(default_factory=dict, json_schema_extra=_describe_model)
+    settings: dict[str, Any] = Field(
+        default_factory=dict, json_schema_extra=lambda schema: schema.update(DocumentSettings.model_json_schema())
+    )
     """settings of the model itself, such as graph_kind, pooling or projection_size"""
     tune: Tune = "full"
     """how the passage encoder is trained; what lies above it is always trained"""

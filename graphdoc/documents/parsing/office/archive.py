@@ -107,7 +107,7 @@ def xml_part(content: bytes, name: str) -> _Element:
         raise DocumentError(f"its part {name!r} is damaged ({reason}); fetch or save it again") from None
 
 
-def core_title(archive: Archive, part: str = "docProps/core.xml") -> str:
+def archive_title(archive: Archive, part: str = "docProps/core.xml") -> str:
     """The title in the properties of an Office file."""
     if part not in archive:
         return ""

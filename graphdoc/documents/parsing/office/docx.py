@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 from ....errors import DocumentError
 from ..elements import local_name, names
 from ..outline import ParsedDocument, joined_lines, parsed_document
-from .archive import Archive, core_title
+from .archive import Archive, archive_title
 from .paragraphs import Collected, Paragraph, parsed_paragraphs
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def parse_docx(content: bytes) -> ParsedDocument:
         raise DocumentError("its document has no body; it is damaged, or no DOCX file at all")
     reader.read(body)
     parsed = parsed_paragraphs(reader.paragraphs)
-    return parsed_document(parsed.sections, parsed.title, reader.dropped, file_title=core_title(archive))
+    return parsed_document(parsed.sections, parsed.title, reader.dropped, file_title=archive_title(archive))
 
 
 class _Reader:

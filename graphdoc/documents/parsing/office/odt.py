@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 from ....errors import DocumentError
 from ..elements import local_name, names
 from ..outline import ParsedDocument, joined_lines, parsed_document
-from .archive import Archive, core_title
+from .archive import Archive, archive_title
 from .paragraphs import Collected, Paragraph, parsed_paragraphs
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def parse_odt(content: bytes) -> ParsedDocument:
     reader = _Reader(styles)
     reader.read(body)
     parsed = parsed_paragraphs(reader.paragraphs)
-    return parsed_document(parsed.sections, parsed.title, reader.dropped, file_title=core_title(archive, "meta.xml"))
+    return parsed_document(parsed.sections, parsed.title, reader.dropped, file_title=archive_title(archive, "meta.xml"))
 
 
 class _Reader:

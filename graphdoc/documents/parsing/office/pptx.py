@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ....errors import DocumentError
 from ..elements import local_name
 from ..outline import Break, Outline, ParsedDocument, joined_lines, parsed_document
-from .archive import Archive, core_title
+from .archive import Archive, archive_title
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -64,7 +64,7 @@ def parse_pptx(content: bytes) -> ParsedDocument:
     if not slides:
         raise DocumentError("it has no slides; leave it out")
     sections = outline.finish(opening_title=False).sections
-    return parsed_document(sections, title, dropped, file_title=core_title(archive))
+    return parsed_document(sections, title, dropped, file_title=archive_title(archive))
 
 
 def _slide(
