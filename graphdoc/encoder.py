@@ -337,7 +337,7 @@ class DocumentEncoder(VectorPipeline):
         if not has_attention:
             return AttentionTable.from_contributions(encode_all_levels(self, segmented))
         self._warn_if_untrained("weights")
-        window = self.run([segmented], attention=True, split=readout.has_sections)
+        window = self.run([segmented], output_attentions=True, split=readout.has_sections)
         return AttentionTable.from_output(
             segmented, window.batch, window.output, self.describe(), with_readout=not readout.reads_initial_nodes
         )

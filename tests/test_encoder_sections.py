@@ -121,7 +121,7 @@ class TestComparison:
         encoded = colde.encode_levels(structured[0])
         assert encoded.attention is not None
         segmented = colde.segment(structured[0])
-        output = colde.model(GraphBatch.from_documents([segmented], "full", split=True), output_attention=True)
+        output = colde.model(GraphBatch.from_documents([segmented], "full", split=True), output_attentions=True)
         matrix = encoded.attention.within()
         found = matrix[:, output.chunk_pairs[1], output.chunk_pairs[0]]
         np.testing.assert_allclose(found, output.chunk_attention.T.numpy(), atol=1e-6)

@@ -44,7 +44,7 @@ def encode_all_levels(
     piece; section vectors and the attention between sections are those of the document split into its own sections.
     """
     model, split = pipeline.model, None
-    window = pipeline.run([segmented], attention=True, dtype=dtype)
+    window = pipeline.run([segmented], output_attentions=True, dtype=dtype)
     output, vectors = window.output, window.passage_vectors
     with inference(model):
         parts = as_numpy(passage_attributions(model, vectors, window.batch, output))
@@ -54,7 +54,7 @@ def encode_all_levels(
             if model.structural_embeddings is not None:
                 with pipeline.computing_in(dtype):
                     vectors = model.encode_passages(batch)
-            split = model.encode_graphs(vectors, batch, output_attention=True)
+            split = model.encode_graphs(vectors, batch, output_attentions=True)
     assert output.documents is not None and output.passages is not None
     weights, count = output.readout_weights, len(segmented.passages)
     read, attention = output if split is None else split, None

@@ -393,7 +393,7 @@ class EncodingPipeline:
         batch: GraphBatch | None = None,
         *,
         split: bool = False,
-        attention: bool = False,
+        output_attentions: bool = False,
         dtype: Precision | None = None,
         packing: Packing | None = None,
         bar: tqdm[Any] | None = None,
@@ -404,7 +404,7 @@ class EncodingPipeline:
             documents: the documents.
             batch: their graphs; None builds those that the vectors depend on.
             split: whether documents are split into their sections.
-            attention: whether the output holds attention weights.
+            output_attentions: whether the output holds attention weights.
             dtype: compute the transformer in this precision.
             packing: how passages are packed into mini-batches; None for the rule of the device.
             bar: a bar to advance by documents while their passages are encoded.
@@ -415,7 +415,7 @@ class EncodingPipeline:
         self.require_vectors()
         if batch is None:
             config = self.model.config
-            reads_graph = bool(config.graph_layers) and (attention or not self.model.reads_initial_nodes)
+            reads_graph = bool(config.graph_layers) and (output_attentions or not self.model.reads_initial_nodes)
             batch = GraphBatch.from_documents(documents, config.graph if reads_graph else None, split=split)
             if batch.passage_vectors is not None:
                 self.require_own_vectors(batch.passage_vectors)
@@ -429,7 +429,7 @@ class EncodingPipeline:
         with inference(self.model):
             with self.computing_in(dtype):
                 vectors = self.model.encode_passages(batch, packing, advance)
-            output = self.model.encode_graphs(vectors, batch, attention)
+            output = self.model.encode_graphs(vectors, batch, output_attentions)
         require_finite(output.documents, output.passages, output.logits)
         return Window(documents, batch, vectors, output)
 

@@ -185,10 +185,10 @@ class DocumentModel(PreTrainedModel):
             self.subtopic_head, self.config.subtopics = None, None
 
     def forward(
-        self, batch: GraphBatch, packing: Packing | None = None, output_attention: bool = False
+        self, batch: GraphBatch, packing: Packing | None = None, output_attentions: bool = False
     ) -> DocumentOutput:
         """Encode a batch of documents (see :meth:`encode_passages` and :meth:`encode_graphs`)."""
-        return self.encode_graphs(self.encode_passages(batch, packing), batch, output_attention)
+        return self.encode_graphs(self.encode_passages(batch, packing), batch, output_attentions)
 
     def encode_passages(
         self, batch: GraphBatch, packing: Packing | None = None, progress: Callable[[int], Any] | None = None
@@ -241,38 +241,38 @@ class DocumentModel(PreTrainedModel):
         return any(parameter.requires_grad for part in below if part for parameter in part.parameters())
 
     def encode_graphs(
-        self, passage_vectors: Tensor, batch: GraphBatch, output_attention: bool = False
+        self, passage_vectors: Tensor, batch: GraphBatch, output_attentions: bool = False
     ) -> DocumentOutput:
         """Run everything above the transformer, in fp32 also under autocast.
 
         Args:
             passage_vectors: ``(passages, passage size)``, document after document.
             batch: the graphs.
-            output_attention: also return attention weights and inputs of all graph layers.
+            output_attentions: also return attention weights and inputs of all graph layers.
         """
         with torch.autocast(passage_vectors.device.type, enabled=False):
             initial = self.initial_nodes(passage_vectors.float(), batch)
             nodes, attention, inputs = initial, [], []
             # Where no vector reads the graph, a batch may come without its edges.
-            reads_edges = batch.plan is not None and (output_attention or self.subtopic_head is not None)
+            reads_edges = batch.plan is not None and (output_attentions or self.subtopic_head is not None)
             subtopics = None
             if not self.reads_initial_nodes or reads_edges:
                 if self.graph.layers:
-                    nodes, attention, inputs = self.graph(initial, batch, output_attention)
+                    nodes, attention, inputs = self.graph(initial, batch, output_attentions)
                     nodes = torch.where(batch.is_query.unsqueeze(-1), initial, nodes)
                 if self.subtopic_head is not None:
                     subtopics = self.subtopic_head(nodes.index_select(0, batch.rows.passages), batch.rows)
             if self.reads_initial_nodes:
                 nodes = initial
             passages = nodes.index_select(0, batch.rows.passages)
-            read: DocumentOutput = self.readout(nodes, passages, batch, output_attention)
+            read: DocumentOutput = self.readout(nodes, passages, batch, output_attentions)
             logits = None if self.head is None else self.head(read.documents, batch.words)
         return DocumentOutput(
             **read,
             passages=passages,
             nodes=nodes,
-            attention=tuple(attention) if output_attention else None,
-            layer_inputs=tuple(inputs) if output_attention else None,
+            attention=tuple(attention) if output_attentions else None,
+            layer_inputs=tuple(inputs) if output_attentions else None,
             logits=logits,
             subtopics=subtopics,
         )

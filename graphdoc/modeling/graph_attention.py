@@ -91,7 +91,7 @@ class GraphAttention(nn.Module):
         return nodes if self.conv.res is None else self.conv.res(nodes)
 
     def forward(
-        self, nodes: Tensor, batch: GraphBatch, plan: AttentionPlan, return_attention: bool = False
+        self, nodes: Tensor, batch: GraphBatch, plan: AttentionPlan, output_attentions: bool = False
     ) -> tuple[Tensor, Tensor | None]:
         """Let every node attend to its neighbours.
 
@@ -99,7 +99,7 @@ class GraphAttention(nn.Module):
             nodes: ``(nodes, hidden)``.
             batch: the graphs; every node has a self-loop.
             plan: which form computes which document.
-            return_attention: also return the attention weights.
+            output_attentions: also return the attention weights.
 
         Returns:
             ``(nodes, hidden)``, and the weights ``(edges, heads)`` in the order of ``batch.edge_index`` or None.
@@ -107,7 +107,7 @@ class GraphAttention(nn.Module):
         with torch.autocast(nodes.device.type, enabled=False):
             nodes = nodes.float()
             heads = self.conv.heads
-            attention = nodes.new_zeros(batch.edge_index.shape[1], heads) if return_attention else None
+            attention = nodes.new_zeros(batch.edge_index.shape[1], heads) if output_attentions else None
             result = nodes.new_zeros(nodes.shape)
             values = rearrange(self.conv.lin(nodes), "nodes (heads width) -> nodes heads width", heads=heads)
             source_score = (values * self.conv.att_src).sum(-1)
@@ -157,7 +157,7 @@ class GraphAttentionStack(nn.Module):
         self.layers = nn.ModuleList(GraphAttention(hidden_size, heads, skip) for _ in range(layers))
 
     def forward(
-        self, nodes: Tensor, batch: GraphBatch, return_attention: bool = False
+        self, nodes: Tensor, batch: GraphBatch, output_attentions: bool = False
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Apply all layers to initial nodes, ``(nodes, hidden)``.
 
@@ -175,9 +175,9 @@ class GraphAttentionStack(nn.Module):
         for number, layer in enumerate(self.layers):
             if number:
                 nodes = functional.elu(nodes)
-            if return_attention:
+            if output_attentions:
                 inputs.append(nodes)
-            nodes, weights = layer(nodes, batch, plan, return_attention)
+            nodes, weights = layer(nodes, batch, plan, output_attentions)
             if weights is not None:
                 attention.append(weights)
         return nodes, attention, inputs

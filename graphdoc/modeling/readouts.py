@@ -97,7 +97,7 @@ class Readout(nn.Module, ABC):
 
     @abstractmethod
     def forward(
-        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
+        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attentions: bool = False
     ) -> DocumentOutput:
         """Read document vectors off the nodes.
 
@@ -105,7 +105,7 @@ class Readout(nn.Module, ABC):
             nodes: ``(nodes, node size)``.
             passages: ``(passages, node size)``, the passages among them, document after document.
             batch: the graphs the nodes belong to; every document has at least one passage.
-            output_attention: also return the readout's attention weights, if it has any.
+            output_attentions: also return the readout's attention weights, if it has any.
 
         Returns:
             Document vectors, and what else it knows. One that makes no section vectors, and whose vectors without
@@ -178,7 +178,7 @@ class WeightedReadout(Readout):
         return 1.0 / batch.rows.counts.clamp(min=1).to(passages.dtype)[batch.rows.document_of]
 
     def forward(
-        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
+        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attentions: bool = False
     ) -> DocumentOutput:
         """Take the weighted mean (see :meth:`Readout.forward`)."""
         weights = self.weights(passages, batch)
@@ -214,7 +214,7 @@ class DocumentNodeReadout(Readout):
     starts_at_mean: ClassVar[bool] = True
 
     def forward(
-        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
+        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attentions: bool = False
     ) -> DocumentOutput:
         """Take the document nodes (see :meth:`Readout.forward`)."""
         return DocumentOutput(documents=nodes.index_select(0, batch.rows.documents))

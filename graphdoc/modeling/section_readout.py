@@ -105,14 +105,14 @@ class ChunkAttention(nn.Module):
         return rearrange(vectors, "chunks (heads width) -> chunks heads width", heads=self.heads)
 
     def forward(
-        self, chunks: Tensor, layout: SectionLayout, return_attention: bool = False
+        self, chunks: Tensor, layout: SectionLayout, output_attentions: bool = False
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Let every chunk look at the chunks of the next section.
 
         Args:
             chunks: ``(chunks, hidden)``, in the order of the layout.
             layout: the sections.
-            return_attention: also return the weights.
+            output_attentions: also return the weights.
 
         Returns:
             ``(chunks, hidden)``, what is added to the chunks; and, where asked for, the pairs of passages
@@ -131,14 +131,14 @@ class ChunkAttention(nn.Module):
             # Padding writes to a row that is thrown away.
             rows.append(torch.where(is_query, query_chunks, len(chunks)).flatten())
             messages.append(message.flatten(0, 1).flatten(1))
-            if return_attention:
+            if output_attentions:
                 is_pair = is_query.unsqueeze(2) & is_key.unsqueeze(1)
                 sides = (key_chunks.unsqueeze(1), query_chunks.unsqueeze(2))
                 pairs.append(layout.chunks[torch.stack([side.expand(is_pair.shape)[is_pair] for side in sides])])
                 weights.append(rearrange(attention, "s h q k -> s q k h")[is_pair])
         heads = torch.zeros(len(chunks) + 1, chunks.shape[1], dtype=chunks.dtype, device=chunks.device)
         added: Tensor = self.output(heads.index_copy(0, torch.cat(rows), torch.cat(messages))[:-1])
-        if not return_attention:
+        if not output_attentions:
             return added, None, None
         table = torch.cat(pairs, dim=1)
         order = torch.argsort(table[1] * len(chunks) + table[0])
@@ -221,15 +221,15 @@ class SectionReadout(Readout):
         return True
 
     def forward(
-        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
+        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attentions: bool = False
     ) -> DocumentOutput:
         """Read section and document vectors, of unit length, off the passages (see :meth:`Readout.forward`)."""
         layout = batch.sections
         chunks = passages.index_select(0, layout.chunks)
         pairs = weights = queries = keys = None
         if self.attention is not None:
-            added, pairs, weights = self.attention(chunks, layout, output_attention)
-            if output_attention:
+            added, pairs, weights = self.attention(chunks, layout, output_attentions)
+            if output_attentions:
                 queries, keys = self.attention.queries_and_keys(passages)
             chunks = chunks + added
         sections = self._aggregate(chunks, layout)

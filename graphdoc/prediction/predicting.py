@@ -217,7 +217,7 @@ def _predictions(
             vectors = window.passage_vectors[rows]
             batch = GraphBatch.from_documents([segmented], model.config.vector_graph).to(model.device)
             with inference(model):
-                output = model.encode_graphs(vectors, batch, output_attention=True)
+                output = model.encode_graphs(vectors, batch, output_attentions=True)
                 parts = as_numpy(logit_contributions(model, vectors, batch, output, places))
             of_words, words = word_contributions(encoder, segmented, places)
             parts = np.asarray(parts + of_words, np.float32)

@@ -23,7 +23,7 @@ def table(tiny_encoder: Encoders, structured: Documents) -> AttentionTable:
 
 def shows_readout(encoder: DocumentEncoder, document: Document) -> bool:
     """Whether the readout weighs passages after the graph, or lets them look at each other."""
-    output = encoder.run([encoder.segment(document)], attention=True).output
+    output = encoder.run([encoder.segment(document)], output_attentions=True).output
     weighs = output.readout_weights is not None and not encoder.model.readout.reads_initial_nodes
     return weighs or output.chunk_attention is not None
 

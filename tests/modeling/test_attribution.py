@@ -33,7 +33,7 @@ def run(model: DocumentModel, document: SegmentedDocument) -> tuple[Tensor, Grap
     batch = GraphBatch.from_documents([document], model.config.graph)
     with torch.no_grad():
         vectors = model.encode_passages(batch)
-        return vectors, batch, model.encode_graphs(vectors, batch, output_attention=True)
+        return vectors, batch, model.encode_graphs(vectors, batch, output_attentions=True)
 
 
 def terms_of(model: DocumentModel, document: SegmentedDocument) -> tuple[Tensor, Tensor]:

@@ -270,8 +270,8 @@ def test_the_initial_mean_is_read_off_before_the_graph(tiny_model, documents) ->
     node.load_state_dict(model.state_dict())
     batch = GraphBatch.from_documents(documents, model.config.graph)
     vectors = model.encode_passages(batch)
-    plain, looking = (model.encode_graphs(vectors, batch, output_attention=flag) for flag in (False, True))
-    initial, through_graph = model.initial_passages(vectors), node.encode_graphs(vectors, batch, output_attention=True)
+    plain, looking = (model.encode_graphs(vectors, batch, output_attentions=flag) for flag in (False, True))
+    initial, through_graph = model.initial_passages(vectors), node.encode_graphs(vectors, batch, output_attentions=True)
     torch.testing.assert_close(plain.documents, mean_by_group(initial, batch.rows.document_of, batch.rows.counts))
     assert torch.equal(plain.documents, looking.documents) and torch.equal(plain.passages, initial)
     assert plain.attention is None and len(looking.attention) == 2

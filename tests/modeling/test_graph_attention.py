@@ -192,7 +192,7 @@ def test_attention_is_that_of_scores_times_weights(sizes: list[int], skip: Skip)
     found = {}
     for each in ("dense", "sparse"):
         inputs = nodes.clone().requires_grad_()
-        result, attention = layer(inputs, batch, with_plan(batch, each).plan, return_attention=True)
+        result, attention = layer(inputs, batch, with_plan(batch, each).plan, output_attentions=True)
         result.sin().sum().backward()
         found[each] = result.detach(), attention.detach(), inputs.grad
     for dense, sparse in zip(*found.values(), strict=True):

@@ -74,7 +74,7 @@ class MaxReadout(Readout):
     description = "the largest of every number of the passages"
 
     def forward(
-        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
+        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attentions: bool = False
     ) -> DocumentOutput:
         parts = torch.split(passages, list(batch.passage_counts))
         return DocumentOutput(documents=torch.stack([part.amax(0) for part in parts]))
