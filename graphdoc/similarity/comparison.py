@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-Level = Literal["section", "passage", "paragraph", "sentence"]
-LEVELS: tuple[Level, ...] = get_args(Level)
+ComparedLevel = Literal["section", "passage", "paragraph", "sentence"]
+COMPARED_LEVELS: tuple[ComparedLevel, ...] = get_args(ComparedLevel)
 
 
 class Match(NamedTuple):
@@ -221,19 +221,19 @@ class Comparison(JsonResult):
         a, b = self.a.attention, self.b.attention
         return None if a is None or b is None else b.to(a)
 
-    def scores(self, level: Level) -> Floats:
+    def scores(self, level: ComparedLevel) -> Floats:
         """The matrix of a level; a SettingsError says that sentences were not encoded."""
-        require_one_of("level", level, LEVELS)
+        require_one_of("level", level, COMPARED_LEVELS)
         scores: Floats | None = getattr(self, f"{level}s")
         if scores is None:
             raise SettingsError(NO_SENTENCES)
         return scores
 
-    def contributions(self, level: Level) -> Floats | None:
+    def contributions(self, level: ComparedLevel) -> Floats | None:
         """Contributions at a level; None for paragraphs and sentences, which the document vector is not made of."""
         return {"section": self.section_contributions, "passage": self.passage_contributions}.get(level)
 
-    def matches(self, level: Level = "passage", top_k: int | None = 20) -> list[Match]:
+    def matches(self, level: ComparedLevel = "passage", top_k: int | None = 20) -> list[Match]:
         """The strongest pairs of a level: for every part of either document its best partner, best pairs first.
 
         Within one document a part is not matched with itself, and each pair is given once. ``top_k`` of None gives
@@ -258,7 +258,7 @@ class Comparison(JsonResult):
             for a, b in ranked
         ]
 
-    def to_frame(self, level: Level = "passage") -> pd.DataFrame:
+    def to_frame(self, level: ComparedLevel = "passage") -> pd.DataFrame:
         """Every pair of a level as a table, with headings, texts and spans.
 
         Returns:
@@ -291,7 +291,7 @@ class Comparison(JsonResult):
         documents: sections with headings, passages with text and span in their section's text.
         """
         by_section, by_passage = self.section_contributions, self.passage_contributions
-        levels = LEVELS if self.sentences is not None else LEVELS[:2]
+        levels = COMPARED_LEVELS if self.sentences is not None else COMPARED_LEVELS[:2]
         lexical = None
         if self.lexical is not None:
             words = [{"word": one.word, "contribution": round(one.contribution, 9)} for one in self.shared_words(100)]
@@ -310,7 +310,7 @@ class Comparison(JsonResult):
             "share": self.share,
             "unrelated_passages": self.unrelated_passages,
             "evidence": self.parts and {name: round(value, 9) for name, value in self.parts.items()},
-            **{f"{level}s": _rounded(getattr(self, f"{level}s")) for level in LEVELS},
+            **{f"{level}s": _rounded(getattr(self, f"{level}s")) for level in COMPARED_LEVELS},
             "sentence_scores": self.sentence_scores,
             "alignment": None if self.sentences is None else self.alignment().to_dict(),
             "subtopics": None if self.subtopics is None else self.subtopics.to_dict(),
@@ -334,19 +334,19 @@ class Comparison(JsonResult):
         page = render_report(self.to_dict())
         return page if path is None else write_text(path, page)
 
-    def plot(self, path: str | Path | None = None, level: Level = "section") -> Figure:
+    def plot(self, path: str | Path | None = None, level: ComparedLevel = "section") -> Figure:
         """Draw the matrix of a level as a heat map; a path takes it as PNG, SVG or PDF, by its suffix."""
         from ..analysis.figures.comparison import plot_comparison
 
         return plot_comparison(self, path, level)
 
-    def to_csv(self, path: str | Path, level: Level = "passage") -> Path:
+    def to_csv(self, path: str | Path, level: ComparedLevel = "passage") -> Path:
         """Write every pair of a level as CSV, atomically (see :meth:`to_frame`)."""
         frame = self.to_frame(level)
         return write_csv(path, [*map(str, frame)], frame.itertuples(index=False, name=None))
 
 
-def _part_columns(encoded: EncodedDocument, level: Level) -> dict[str, list[Any]]:
+def _part_columns(encoded: EncodedDocument, level: ComparedLevel) -> dict[str, list[Any]]:
     segmented = encoded.segmented
     headings = [section.heading for section in segmented.document.sections]
     if level == "section":
