@@ -44,7 +44,7 @@ def documents(structured: Documents) -> list[Document]:
 @pytest.fixture(scope="module")
 def fitted(tiny_encoder: Encoders, documents: Documents) -> DocumentEncoder:
     encoder = tiny_encoder("bert", **MEAN)
-    encoder.fit(documents, lexical={"least_documents": 1}, lexical_weight=WEIGHT, corpus="tests")
+    encoder.fit(documents, lexical={"least_documents": 1}, lexical_weight=WEIGHT, description="tests")
     return encoder
 
 
@@ -55,7 +55,7 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 def test_the_centre_is_the_mean_of_passages_of_unit_length(tiny_encoder: Encoders, documents: Documents) -> None:
     encoder = tiny_encoder("bert", **MEAN)
     passages = np.concatenate([unit(vectors) for vectors in encoder.encode(documents, level="passage")])
-    found = encoder.fit(documents, corpus="letters")
+    found = encoder.fit(documents, description="letters")
     assert encoder.model.centre is not None
     np.testing.assert_allclose(encoder.model.centre.numpy(), passages.mean(axis=0), atol=1e-6)
     assert (found.documents, found.passages, found.terms) == (len(documents), len(passages), None)

@@ -77,7 +77,7 @@ def fit(
             labelled = _labelled(documents)
         if not classes or lexical or not no_centre:
             fitted = encoder.fit(
-                documents, centre=not no_centre, lexical=lexical, corpus=description, processes=processes
+                documents, centre=not no_centre, lexical=lexical, description=description, processes=processes
             )
         if labelled is not None:
             from ..recipes.fitted_head import fit_head

@@ -86,14 +86,14 @@ class FitOptions(StreamOptions, total=False):
             :class:`~graphdoc.settings.document.LexicalFit`.
         lexical_weight: length of that part next to vectors of length 1; None makes both tell pairs of the documents
             apart equally (0.85 where there are fewer than 50), and leaves the model's setting for random numbers.
-        corpus: what the documents are, for the model card.
+        description: what the documents are, for the model card.
         processes: the processes that share the work, all of which have to call; None for this one alone.
     """
 
     centre: bool
     lexical: bool | LexicalFit | Mapping[str, Any]
     lexical_weight: float | None
-    corpus: str
+    description: str
     processes: Processes | None
 
 
@@ -104,7 +104,7 @@ def fit(
     centre: bool = True,
     lexical: bool | LexicalFit | Mapping[str, Any] = False,
     lexical_weight: float | None = None,
-    corpus: str = "",
+    description: str = "",
     processes: Processes | None = None,
     **options: Unpack[StreamOptions],
 ) -> Fit:
@@ -159,7 +159,7 @@ def fit(
             "better hundreds that are like those to be encoded"
         )
     size = f"{counted(number_of_documents, 'document')}, {counted(number_of_passages, 'passage')}"
-    name = f"{corpus} ({size})" if corpus else size
+    name = f"{description} ({size})" if description else size
     centre_length = mean = part = explained = background = None
     if centre:
         mean = total / number_of_passages
