@@ -245,7 +245,7 @@ class GraphBatch:
         sections: the sections that documents are split into, and their chunks.
         plan: how graph attention is computed; None where nodes have no edges.
         passage_vectors: ``(passages, encoder hidden)``, pooled passage vectors that were computed before.
-        edge_weights: ``(edges,)``, above 0, how much an edge counts in graph attention; None where all count alike.
+        edge_weight: ``(edges,)``, above 0, how much an edge counts in graph attention; None where all count alike.
         second_from: where passages are two texts that are read together, the first token that is of the second.
         words: what the terms of every document weigh, brought to the length 1, for a head that reads them.
         origin: the batch on the CPU that this one was moved from.
@@ -265,7 +265,7 @@ class GraphBatch:
     sections: SectionLayout
     plan: AttentionPlan | None
     passage_vectors: Tensor | None = None
-    edge_weights: Tensor | None = None
+    edge_weight: Tensor | None = None
     second_from: tuple[int, ...] | None = None
     words: BatchTerms | None = None
     origin: GraphBatch | None = None
@@ -351,7 +351,7 @@ class GraphBatch:
             rows=rows,
             sections=SectionLayout.from_passages(documents, places, len(graphs)),
             plan=plan_attention(graphs) if is_planned else None,
-            edge_weights=None if graphs.edge_weights is None else torch.from_numpy(graphs.edge_weights),
+            edge_weight=None if graphs.edge_weight is None else torch.from_numpy(graphs.edge_weight),
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -425,7 +425,7 @@ class GraphBatch:
             origin.edge_kind[edges].numpy(),
             np.array(self.node_counts[first:last], np.int64),
             np.array(self.edge_counts[first:last], np.int64),
-            None if origin.edge_weights is None else origin.edge_weights[edges].numpy(),
+            None if origin.edge_weight is None else origin.edge_weight[edges].numpy(),
         )
         return graphs, passages
 

@@ -30,7 +30,7 @@ class DocumentGraph(Data):  # type: ignore[misc]
     @classmethod
     def from_joined(cls, graphs: JoinedGraphs) -> DocumentGraph:
         """The graph of a row of one."""
-        weights = {} if graphs.edge_weights is None else {"edge_weight": torch.from_numpy(graphs.edge_weights)}
+        weights = {} if graphs.edge_weight is None else {"edge_weight": torch.from_numpy(graphs.edge_weight)}
         return cls(
             edge_index=torch.from_numpy(graphs.edge_index),
             edge_kind=torch.from_numpy(graphs.edge_kind),
@@ -45,7 +45,7 @@ class DocumentGraph(Data):  # type: ignore[misc]
         arrays = (self.node_kind, self.section_of, self.edge_index, self.edge_kind)
         counts = (np.array([count], np.int64) for count in (self.num_nodes, self.edge_index.shape[1]))
         graphs = JoinedGraphs(*(array.numpy() for array in arrays), *counts)
-        return replace(graphs, edge_weights=self.edge_weight.numpy()) if "edge_weight" in self else graphs
+        return replace(graphs, edge_weight=self.edge_weight.numpy()) if "edge_weight" in self else graphs
 
     @property
     def num_passages(self) -> int:

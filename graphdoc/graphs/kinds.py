@@ -193,7 +193,7 @@ class JoinedGraphs:
         edge_kind: ``(edges,)``, values of :class:`~graphdoc.graphs.kinds.EdgeKind`.
         node_counts: ``(documents,)``, nodes of every document.
         edge_counts: ``(documents,)``, edges of every document.
-        edge_weights: ``(edges,)``, above 0, how much an edge counts in graph attention; None where all count alike.
+        edge_weight: ``(edges,)``, above 0, how much an edge counts in graph attention; None where all count alike.
     """
 
     node_kind: Rows
@@ -202,7 +202,7 @@ class JoinedGraphs:
     edge_kind: Rows
     node_counts: Rows
     edge_counts: Rows
-    edge_weights: npt.NDArray[np.float32] | None = None
+    edge_weight: npt.NDArray[np.float32] | None = None
 
     @classmethod
     def from_sections(cls, sections: Sequence[Rows], kind: GraphKind | str | None) -> JoinedGraphs:
@@ -280,10 +280,10 @@ class JoinedGraphs:
         ends = np.cumsum([len(part.node_kind) for part in parts])
         edges = [part.edge_index + end - len(part.node_kind) for part, end in zip(parts, ends.tolist(), strict=True)]
         weights = None
-        if any(part.edge_weights is not None for part in parts):
+        if any(part.edge_weight is not None for part in parts):
             ones = np.ones(max(len(part.edge_kind) for part in parts), np.float32)
             weights = np.concatenate(
-                [ones[: len(part.edge_kind)] if part.edge_weights is None else part.edge_weights for part in parts]
+                [ones[: len(part.edge_kind)] if part.edge_weight is None else part.edge_weight for part in parts]
             )
         return cls(
             np.concatenate([part.node_kind for part in parts]),

@@ -103,9 +103,9 @@ def _dense_block(graphs: JoinedGraphs, documents: Rows) -> DenseBlock:
     adjacency.reshape(-1)[cells] = True
     places = np.flatnonzero(is_node)
     arrays = [rows, rows.reshape(-1)[places], places, adjacency, members, cells]
-    if graphs.edge_weights is not None:
+    if graphs.edge_weight is not None:
         arrays.append(np.zeros(adjacency.shape, np.float32))
-        arrays[-1].reshape(-1)[cells] = np.log(graphs.edge_weights[members])
+        arrays[-1].reshape(-1)[cells] = np.log(graphs.edge_weight[members])
     return DenseBlock(*map(torch.from_numpy, arrays))
 
 

@@ -124,8 +124,8 @@ class GraphAttention(nn.Module):
             if len(plan.sparse_edges):
                 source, target = batch.edge_index[:, plan.sparse_edges]
                 logits = functional.leaky_relu(source_score[source] + target_score[target], NEGATIVE_SLOPE)
-                if batch.edge_weights is not None:
-                    logits = logits + batch.edge_weights[plan.sparse_edges].log().unsqueeze(-1)
+                if batch.edge_weight is not None:
+                    logits = logits + batch.edge_weight[plan.sparse_edges].log().unsqueeze(-1)
                 weights = softmax_by_group(logits, target, len(nodes))
                 sums = torch.zeros_like(values).index_add(0, target, weights.unsqueeze(-1) * values[source])
                 result = torch.where(plan.is_sparse_node.unsqueeze(-1), skipped + sums.flatten(1), result)

@@ -352,9 +352,9 @@ class SubtopicObjective(Objective):
 
 def paired_sentences(graphs: GraphBatch, columns: Tensor) -> PairedSentences:
     """The sentences of a batch of pairs as the loss takes them; ``columns`` are ``(pairs,)``, clusters of each."""
-    assert graphs.edge_weights is not None, "edges of similar sentences have weights"
+    assert graphs.edge_weight is not None, "edges of similar sentences have weights"
     # Every graph has one node that is no sentence, its first; of its only edge, the self-loop, nothing is left.
     edges = (graphs.edge_index - graphs.document_of[graphs.edge_index] - 1).clamp(min=0)
-    weights = torch.where(graphs.edge_kind == EdgeKind.SELF_LOOP, 0.0, graphs.edge_weights)
+    weights = torch.where(graphs.edge_kind == EdgeKind.SELF_LOOP, 0.0, graphs.edge_weight)
     is_second = graphs.section_of[graphs.rows.passages] == 1
     return PairedSentences(graphs.rows.document_of, is_second, columns, edges, weights)

@@ -146,7 +146,7 @@ def graphs(sizes: list[tuple[int, int]]) -> JoinedGraphs:
 @hypothesis_settings(deadline=None, max_examples=60)
 def test_weights_are_the_normalized_adjacency_and_1_on_self_loops(sizes: list[tuple[int, int]]) -> None:
     joined = graphs(sizes)
-    assert joined.edge_weights is not None
+    assert joined.edge_weight is not None
     first_node = first_edge = 0
     for seed, size in enumerate(sizes):
         count, edges = int(joined.node_counts[seed]), int(joined.edge_counts[seed])
@@ -159,7 +159,7 @@ def test_weights_are_the_normalized_adjacency_and_1_on_self_loops(sizes: list[tu
         own = slice(first_edge, first_edge + edges)
         source, target = joined.edge_index[:, own] - first_node
         found = np.zeros((count, count))
-        found[target, source] = joined.edge_weights[own]
+        found[target, source] = joined.edge_weight[own]
         np.testing.assert_allclose(found, expected, rtol=1e-6)
         # Sorted as the edges of all graphs are.
         assert np.all(np.diff(target * count + source) > 0)
@@ -177,20 +177,20 @@ def test_the_diagonal_does_not_count_and_nodes_alone_have_rows_of_0() -> None:
 def test_weights_go_with_graphs_wherever_they_go_and_are_1_beside_others() -> None:
     joined = graphs([(3, 4), (1, 1), (5, 2)])
     batch = GraphBatch.from_graphs(joined)
-    assert batch.edge_weights is not None and joined.edge_weights is not None
-    np.testing.assert_array_equal(batch.edge_weights.numpy(), joined.edge_weights)
+    assert batch.edge_weight is not None and joined.edge_weight is not None
+    np.testing.assert_array_equal(batch.edge_weight.numpy(), joined.edge_weight)
     parts = list(batch.slices([1, 1, 1], 1))
-    assert torch.equal(torch.cat([part.edge_weights for part in parts]), batch.edge_weights)  # type: ignore[misc]
-    assert torch.equal(pickle.loads(pickle.dumps(batch)).edge_weights, batch.edge_weights)
+    assert torch.equal(torch.cat([part.edge_weight for part in parts]), batch.edge_weight)  # type: ignore[misc]
+    assert torch.equal(pickle.loads(pickle.dumps(batch)).edge_weight, batch.edge_weight)
     for form in ("dense", "sparse"):
         plan = with_plan(batch, form).plan
         assert plan is not None and all(block.log_weights is not None for block in plan.blocks)
     one, plain = DocumentGraph.from_joined(graphs([(3, 4)])), graph_of_sections([0, 0, 1]).joined()
-    np.testing.assert_array_equal(one.joined().edge_weights, one.edge_weight.numpy())
-    assert plain.edge_weights is GraphBatch.from_graphs([graph_of_sections([0, 0])]).edge_weights is None
+    np.testing.assert_array_equal(one.joined().edge_weight, one.edge_weight.numpy())
+    assert plain.edge_weight is GraphBatch.from_graphs([graph_of_sections([0, 0])]).edge_weight is None
     both = JoinedGraphs.join([plain, graphs([(2, 2)])])
-    assert both.edge_weights is not None
-    assert both.edge_weights[: plain.edge_index.shape[1]].tolist() == [1.0] * plain.edge_index.shape[1]
+    assert both.edge_weight is not None
+    assert both.edge_weight[: plain.edge_index.shape[1]].tolist() == [1.0] * plain.edge_index.shape[1]
 
 
 def graphs_of(batch: GraphBatch) -> list[dict[str, torch.Tensor]]:

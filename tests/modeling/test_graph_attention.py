@@ -56,7 +56,7 @@ def relative_error(actual: Tensor, expected: Tensor) -> float:
 
 
 def layer_by_the_paper(
-    layer: GraphAttention, nodes: Floats, edges: list[list[int]], edge_weights: Floats | None = None
+    layer: GraphAttention, nodes: Floats, edges: list[list[int]], edge_weight: Floats | None = None
 ) -> tuple[Floats, list[list[float]]]:
     """Velickovic et al. 2017, equations 1 to 5, one node and one head at a time, with skip connection.
 
@@ -65,7 +65,7 @@ def layer_by_the_paper(
     conv = {name: value.detach().double().numpy() for name, value in layer.conv.named_parameters()}
     heads, width = conv["att_src"].shape[1:]
     skip, bias = conv.get("res.weight", np.eye(nodes.shape[1])), conv["bias"]
-    edge_weights = np.ones(len(edges)) if edge_weights is None else edge_weights
+    edge_weight = np.ones(len(edges)) if edge_weight is None else edge_weight
     result = np.zeros_like(nodes)
     weights = [[0.0] * heads for _ in edges]
     for i in range(len(nodes)):
@@ -79,7 +79,7 @@ def layer_by_the_paper(
                 j = edges[number][0]
                 score = a_self @ (projection @ nodes[i]) + a_neighbour @ (projection @ nodes[j])
                 scores.append(score if score > 0 else 0.2 * score)
-            exponentials = edge_weights[incoming] * np.exp(np.array(scores) - max(scores))
+            exponentials = edge_weight[incoming] * np.exp(np.array(scores) - max(scores))
             for number, exponential in zip(incoming, exponentials, strict=True):
                 alpha = exponential / sum(exponentials)
                 weights[number][head] = alpha
@@ -187,7 +187,7 @@ def weighted(sizes: list[int], seed: int = 0) -> GraphBatch:
 @pytest.mark.parametrize("sizes", [[7, 1, 4], [0], [12, 0, 5]])
 def test_attention_is_that_of_scores_times_weights(sizes: list[int], skip: Skip) -> None:
     batch, layer = weighted(sizes), make_layer(2, skip=skip)
-    assert batch.edge_weights is not None
+    assert batch.edge_weight is not None
     nodes = torch.randn(len(batch.node_kind), HIDDEN)
     found = {}
     for each in ("dense", "sparse"):
@@ -198,7 +198,7 @@ def test_attention_is_that_of_scores_times_weights(sizes: list[int], skip: Skip)
     for dense, sparse in zip(*found.values(), strict=True):
         torch.testing.assert_close(dense, sparse, rtol=1e-5, atol=1e-5)
     expected, shares = layer_by_the_paper(
-        layer, nodes.double().numpy(), batch.edge_index.T.tolist(), batch.edge_weights.double().numpy()
+        layer, nodes.double().numpy(), batch.edge_index.T.tolist(), batch.edge_weight.double().numpy()
     )
     np.testing.assert_allclose(found["dense"][1].numpy(), shares, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(found["dense"][0].numpy(), expected, rtol=1e-4, atol=1e-5)
