@@ -103,9 +103,7 @@ class CorpusReading(OneDocument):
         """Documents as they come; where those without passages are skipped, they are left out and listed."""
         skips = self.on_unencodable(sources) == "skip"
         for document in documents:
-            # A letter or digit always makes a token, so that few documents are cut twice.
-            has_token = any(map(str.isalnum, document.text))
-            if skips and not has_token and not encoder.segment(document).passages:
+            if skips and not encoder.segmenter.finds_passages(document):
                 report.leave_out([Skipped(document.id, "it has no text to encode; leave it out")])
             else:
                 yield document

@@ -17,6 +17,11 @@ from .labels import ReadyDocument, plain_document
 T = TypeVar("T")
 
 
+def greater_is_better(metric: str) -> bool:
+    """Whether a higher value of a number is better, by its name."""
+    return not metric.endswith(("loss", "error"))
+
+
 class Evaluator(ABC):
     """Measures encoders on the same documents, always in the same way: during training and on the command line.
 
@@ -44,7 +49,7 @@ class Evaluator(ABC):
     @property
     def greater_is_better(self) -> bool:
         """Whether a higher value of ``primary_metric`` is better."""
-        return not self.primary_metric.endswith(("loss", "error"))
+        return greater_is_better(self.primary_metric)
 
     @abstractmethod
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:

@@ -331,8 +331,7 @@ def _encodable(
         documents = [documents[row] for row in sorted(rows.tolist())]
     kept = []
     for document in documents:
-        # A letter or digit always makes a token, so that few documents are segmented twice.
-        if any(map(str.isalnum, document.text)) or encoder.segment(document).passages:
+        if encoder.segmenter.finds_passages(document):
             kept.append(document)
         else:
             report.leave_out([Skipped(document.id, "it has no text to encode")])

@@ -158,11 +158,6 @@ def make_queries(settings: RetrievalSettings) -> tuple[Judgements, Counter[str],
     return Judgements.from_qrels(queries, qrels, source=corpus.name), counts, left_out
 
 
-def queries_counted(number: int) -> str:
-    """A number of queries in words, such as ``1 query``."""
-    return f"{number:,} {'query' if number == 1 else 'queries'}"
-
-
 def _read(settings: RetrievalSettings, source: str, split: str | None) -> Judgements:
     queries = settings.queries
     is_same, is_folder = source == queries.source, Path(source).is_dir()
@@ -186,7 +181,7 @@ def _fold(settings: RetrievalSettings, judgements: Judgements) -> tuple[Judgemen
     if not tested or len(tested) == len(ids):
         raise EvaluationError(
             f"{folds.file or judgements.source}: folds.fold={folds.fold} of folds.number={folds.number} has "
-            f"{len(tested):,} of {queries_counted(len(ids))}; there have to be some to test, and others to train on"
+            f"{len(tested):,} of {counted(len(ids), 'query')}; there have to be some to test, and others to train on"
         )
     return _chosen(judgements, tested), _chosen(judgements, [id for id in ids if fold_of[id] != folds.fold])
 
@@ -219,7 +214,7 @@ def _held_out(settings: RetrievalSettings, judgements: Judgements) -> tuple[Judg
     count = max(1, round(len(there) * share))
     if count >= len(there):
         raise EvaluationError(
-            f"{judgements.source}: validation.share={share:g} of {queries_counted(len(units))} leaves none to train "
+            f"{judgements.source}: validation.share={share:g} of {counted(len(units), 'query')} leaves none to train "
             "on; give more queries, or lower it"
         )
     held_out = set(random_generator(settings.training.seed, "validation").permutation(there)[:count].tolist())
@@ -233,7 +228,7 @@ def _chosen(judgements: Judgements, ids: Sequence[str] | Collection[str], what: 
     """Some of the queries, with their judgements; counts of what was left out stay behind."""
     if not ids:
         raise EvaluationError(
-            f"{judgements.source}: none of {queries_counted(len(judgements))} is left {what}; give more queries, or "
+            f"{judgements.source}: none of {counted(len(judgements), 'query')} is left {what}; give more queries, or "
             "measure and test fewer"
         )
     queries = {id: judgements.queries[id] for id in ids}

@@ -22,6 +22,7 @@ from ..inference.precision import computed_in, inference, training_precision
 from ..inference.vectors import segment_queries
 from ..losses import InfoNCELoss
 from ..runtime.arrays import Rows
+from ..runtime.text import counted
 from ..sampling.batches import EpochBatches
 from ..sampling.negatives import NegativeSampler, RowLists
 from ..settings.finetuning import RetrievalSettings
@@ -30,7 +31,7 @@ from ..training.run import begin_training
 from .base import CorpusRecipe, Examples, LossSettings
 from .mined_negatives import MinedNegatives
 from .pairs import rows_by_id
-from .queries import QueryMeasurement, QuerySets, queries_counted, read_query_sets
+from .queries import QueryMeasurement, QuerySets, read_query_sets
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
         is_apart = wanted.per_query and (wanted.kind != "random" or has_others)
         if len(np.unique(groups[self._rows])) < 2 and not is_apart:
             raise EvaluationError(
-                f"{judged.source}: all {queries_counted(len(judged))} to train on are answered by one document, "
+                f"{judged.source}: all {counted(len(judged), 'query')} to train on are answered by one document, "
                 f"{self.corpus.ids[int(self._rows[0])]!r}, or its copies, and there is no other to separate it from; "
                 f"give queries of several documents{', or set negatives.per_query=1' * has_others}"
             )

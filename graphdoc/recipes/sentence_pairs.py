@@ -17,7 +17,7 @@ from ..corpus.corpus import TrainingCorpus
 from ..corpus.document import TrainingDocument
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, ModelError, SettingsError
-from ..evaluation.evaluator import measured_once
+from ..evaluation.evaluator import greater_is_better, measured_once
 from ..evaluation.pair_scores import pair_auc
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
@@ -223,7 +223,7 @@ class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
             measure = partial(held_out_scores, measuring_step(run, self.objective), self.held_out)
             measure = partial(measured_once, run.processes, measure)
             self.evaluation = RunEvaluation(
-                measure, best, not best.endswith("loss"), size=len(self.held_out.targets["label"])
+                measure, best, greater_is_better(best), size=len(self.held_out.targets["label"])
             )
 
     def _measured(self, rows: Rows) -> TrainingBatch:

@@ -14,6 +14,7 @@ from ..corpus.document import CorpusReport, TrainingDocument
 from ..corpus.parts import PassageVectors
 from ..corpus.source import StreamingCorpus
 from ..errors import ModelError, SettingsError
+from ..evaluation.evaluator import greater_is_better
 from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..losses import InfoNCELoss
 from ..runtime.processes import Processes, interleaved, share_of
@@ -134,7 +135,7 @@ class SubDocumentRecipe(CorpusRecipe[SubDocumentSettings]):
             # Always the same batches and sub-documents, made when they are first measured.
             step, best = measuring_step(run, self.objective), run.settings.validation.best
             measure = partial(held_out_sub_document_scores, step, cache(self.held_out_batches), run.processes)
-            self.evaluation = RunEvaluation(measure, best, not best.endswith("loss"), size=len(self._held_out))
+            self.evaluation = RunEvaluation(measure, best, greater_is_better(best), size=len(self._held_out))
 
     def collator(self) -> Collate:
         """The collator, which splits documents."""

@@ -380,10 +380,10 @@ class NegativeLists:
         if self.lists:
             mean = total / len(self.lists)
         by, without = self.record.get("by", "unknown means"), sum(not ids for ids in self.lists.values())
-        lines = [f"{counted(total, 'mined negative')} of {_queries(len(self))}, {mean:.1f} each, by {by}"]
+        lines = [f"{counted(total, 'mined negative')} of {counted(len(self), 'query')}, {mean:.1f} each, by {by}"]
         counts = {reason: self.rejected.get(name, 0) for name, reason in REASONS.items()}
         lines += [f"no negatives: {count:,} candidates that {reason}" for reason, count in counts.items() if count]
-        return [*lines, f"{_queries(without)} without any"] if without else lines
+        return [*lines, f"{counted(without, 'query')} without any"] if without else lines
 
     def write(self, path: str | Path) -> Path:
         """Write the lists with their record as JSON Lines, atomically; a name that ends in ``.gz`` is compressed.
@@ -425,7 +425,7 @@ class NegativeLists:
                 if not is_right:
                     raise ValueError(one_line(text, 60))
             if len(lists) != header.get("queries"):
-                raise ValueError(f"damaged, {_queries(len(lists))} of {header.get('queries')!r}")
+                raise ValueError(f"damaged, {counted(len(lists), 'query')} of {header.get('queries')!r}")
         except DocumentError as error:
             raise RetrievalError(str(error)) from error.__cause__
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -434,7 +434,3 @@ class NegativeLists:
                 "negatives again with: graphdoc mine"
             ) from error
         return cls(header["record"], lists)
-
-
-def _queries(count: int) -> str:
-    return f"{count:,} {'query' if count == 1 else 'queries'}"

@@ -72,8 +72,9 @@ def markdown(text: str, width: int | None = None) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A count with its noun, such as ``1 section`` or ``3,000 sections``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """A count with its noun, such as ``1 section``, ``3,000 sections`` or ``2 queries``."""
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else many}"
 
 
 def left_out_line(count: int, reason: str) -> str:

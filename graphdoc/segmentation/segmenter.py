@@ -291,6 +291,10 @@ class Segmenter:
         """Cut a document into the units of the configuration."""
         return next(self.segment_many([document]))
 
+    def finds_passages(self, document: Document) -> bool:
+        """Whether a document has a passage; few documents are cut to know it, since a letter or digit makes a token."""
+        return any(map(str.isalnum, document.text)) or bool(self.segment(document).passages)
+
     def segment_many(self, documents: Iterable[Document]) -> Iterator[SegmentedDocument]:
         """Cut documents as they come, tokenizing the passages of many documents at once."""
         waiting: list[Plan] = []

@@ -27,10 +27,10 @@ def test_names_and_counts() -> None:
     names = {" comp.\n graphics\t": "comp. graphics", "<b>a</b> | \u200b": "<b>a</b> | \u200b", 7: "7", "a\ud800": "a?"}
     assert {given: class_name(given) for given in names} == names
     assert [counted(count, "section") for count in (0, 1, 3000)] == ["0 sections", "1 section", "3,000 sections"]
+    assert [counted(count, "query") for count in (0, 1, 3000)] == ["0 queries", "1 query", "3,000 queries"]
     document = Document.from_markdown("Words.\n\n# Salt\n\nMore.\n\n# Air\n\nMore.")
     assert [document.section_name(number) for number in range(3)] == ["Opening", "Salt", "Air"]
-    assert Document.from_text("Some words.").section_name(0) == "Whole text"
-    assert section_name("", 1, 2) == "Without heading"
+    assert [Document.from_text("Salt").section_name(0), section_name("", 1, 2)] == ["Whole text", "Without heading"]
 
 
 def test_bars_advance_by_whole_documents_and_show_parts_of_a_long_one() -> None:
