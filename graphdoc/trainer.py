@@ -174,17 +174,14 @@ class Trainer:
         values = {} if settings is None else settings.given_values()
         given = {} if output is None else {"output": fspath(output)}
         chosen = {name: part.given_values() for name, part in values.items() if isinstance(part, Settings)}
+        values |= chosen
         given |= task.values([*values, *(f"{name}.{key}" for name, part in chosen.items() for key in part)])
         given |= {f"{name}.{key}": value for name, part in sections.items() for key, value in part.items()}
         files = {**task.files(), "validation.pairs": measured.get("pairs")}
         given |= {key: _file(rows) for key, rows in files.items() if rows is not None}
         for key, value in given.items():
             section, _, name = key.partition(".")
-            if name:
-                there = values.get(section, {})
-                values[section] = {**(there.given_values() if isinstance(there, Settings) else there), name: value}
-            else:
-                values[section] = value
+            values[section] = {**values.get(section, {}), name: value} if name else value
         self.settings = kind(**values)
         if in_memory is not None:
             self.settings = self.settings.model_copy(update={"corpus": self.settings.corpus.with_documents(in_memory)})

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, distributed
 from torch.nn import functional
 
-from ..registry import LEAST_TEMPERATURE
 from ..runtime.processes import exchange, process_count
 
 
@@ -82,10 +81,11 @@ class Gather:
 ONE_PROCESS = Gather(processes=1)
 
 
-def require_temperature(temperature: float) -> None:
-    """Refuse a temperature that no loss can be computed with."""
-    if not LEAST_TEMPERATURE <= temperature < math.inf:
-        raise ValueError(f"temperature={temperature} must be at least {LEAST_TEMPERATURE:g} and finite")
+def require_range(name: str, *values: float, least: float = 0, below: float = math.inf) -> None:
+    """Refuse values of a loss, called by the name of their field, that would train something else."""
+    for value in values:
+        if not least <= value < below:
+            raise ValueError(f"{name}={value} must be at least {least:g} and below {below:g}")
 
 
 def call_loss(loss: Loss, *tensors: Any, gather: Gather) -> LossOutput:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .base import ONE_PROCESS, Gather, LossOutput, mean_share
+from .base import ONE_PROCESS, Gather, LossOutput, mean_share, require_range
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,10 @@ class ClassificationLoss:
     multi_label: bool = False
     class_weights: tuple[float, ...] | None = None
     label_smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_range("label_smoothing", self.label_smoothing, below=1)
+        require_range("class_weights", *(self.class_weights or ()))
 
     def __call__(self, logits: Tensor, targets: Tensor, *, gather: Gather = ONE_PROCESS) -> LossOutput:
         """Compute the loss of this process's documents.
@@ -121,6 +125,9 @@ class MaskedTokenLoss:
     """
 
     weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_range("weight", self.weight)
 
     def __call__(
         self, logits: Tensor, tokens: Tensor, among: Tensor | None = None, *, gather: Gather = ONE_PROCESS

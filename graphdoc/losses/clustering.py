@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .base import ONE_PROCESS, Gather, LossOutput, label_means, mean_share
+from .base import ONE_PROCESS, Gather, LossOutput, label_means, mean_share, require_range
 
 # Weight of the even distribution that is mixed in, so that a cluster that one document lacks gives no infinity.
 SMOOTHING = 0.01
@@ -169,6 +169,10 @@ class SubtopicLoss:
 
     similar_weight: float = 1.0
     dissimilar_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_range("similar_weight", self.similar_weight)
+        require_range("dissimilar_weight", self.dissimilar_weight)
 
     def terms(self, logits: Tensor, pairs: PairedSentences) -> ClusterTerms:
         """The terms of every pair, from logits of clusters ``(sentences, most columns)``."""

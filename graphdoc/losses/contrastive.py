@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..registry import Directions, VectorSimilarity
-from .base import ONE_PROCESS, Gather, LossOutput, mean_share, require_temperature
+from ..registry import LEAST_TEMPERATURE, Directions, VectorSimilarity
+from .base import ONE_PROCESS, Gather, LossOutput, mean_share, require_range
 
 
 def contrast_metrics(similarity: Tensor, is_positive: Tensor, is_negative: Tensor) -> dict[str, Tensor]:
@@ -78,7 +78,7 @@ class InfoNCELoss:
         for name, choices in (("similarity", VectorSimilarity), ("directions", Directions)):
             if getattr(self, name) not in get_args(choices):
                 raise ValueError(f"{name}={getattr(self, name)!r} is unknown; use {' or '.join(get_args(choices))}")
-        require_temperature(self.temperature)
+        require_range("temperature", self.temperature, least=LEAST_TEMPERATURE)
 
     def __call__(
         self,
@@ -96,7 +96,8 @@ class InfoNCELoss:
             anchors: ``(anchors, hidden)``.
             candidates: ``(candidates, hidden)``; those that are nobody's positive are negatives of all anchors.
             groups: numbers of an anchor's groups, such as that of the document that it is a part of, whose candidates
-                are no negatives of it, ``(anchors,)``; or of several, ``(anchors, groups)``, filled up with -1.
+                are no negatives of it, ``(anchors,)``; or of several, ``(anchors, groups)``, filled up with -1, where
+                those of the candidates are given and anchors alone look for their positives.
             candidate_groups: ``(candidates,)``, the group of every candidate, -1 for one that is nobody's negative;
                 None where these are the groups of the anchors row by row.
             positive: row of every anchor's positive among this process's candidates, ``(anchors,)``, or of each of
@@ -114,6 +115,10 @@ class InfoNCELoss:
             raise ValueError("directions='both' needs the positive of every anchor in its own row")
         positive = by_row if positive is None else positive
         candidate_groups = groups if candidate_groups is None else candidate_groups
+        for own in (candidate_groups, groups if is_both else None):
+            if own is not None and own.shape != candidates.shape[:1]:
+                shape = tuple(candidates.shape[:1])
+                raise ValueError(f"groups {tuple(own.shape)} must be {shape}; give candidate_groups, and one direction")
         outputs = [self._one_way(anchors, candidates, groups, candidate_groups, positive, gather)]
         if is_both:
             outputs.append(self._one_way(candidates, anchors, candidate_groups, groups, positive, gather))
@@ -228,7 +233,7 @@ class SupervisedContrastiveLoss:
     temperature: float = 0.5
 
     def __post_init__(self) -> None:
-        require_temperature(self.temperature)
+        require_range("temperature", self.temperature, least=LEAST_TEMPERATURE)
 
     def __call__(self, vectors: Tensor, labels: Tensor, *, gather: Gather = ONE_PROCESS) -> LossOutput:
         """Compute the loss of this process's rows against those of all processes.

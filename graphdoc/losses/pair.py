@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .base import ONE_PROCESS, Gather, LossOutput, label_means, mean_share
+from .base import ONE_PROCESS, Gather, LossOutput, label_means, mean_share, require_range
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,7 @@ class PairCosineLoss:
     margin: float = 0.0
 
     def __post_init__(self) -> None:
-        if not -1 <= self.margin < 1:
-            raise ValueError(f"margin={self.margin} must be at least -1 and below 1")
+        require_range("margin", self.margin, least=-1, below=1)
 
     def __call__(self, first: Tensor, second: Tensor, labels: Tensor, *, gather: Gather = ONE_PROCESS) -> LossOutput:
         """Compute the loss of this process's pairs.

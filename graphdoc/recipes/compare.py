@@ -129,7 +129,7 @@ class ComparisonRecipe(CorpusRecipe[ComparisonSettings]):
         run.encoder.model.remove_head()
         begin_training(run.encoder, self.settings.model)
         self._validation = PairValidation(run)
-        self.evaluation = self._validation.evaluation()
+        self.evaluation = self._validation.evaluation
 
     def divide(self) -> None:
         """Plan batches of groups or of labelled pairs."""

@@ -116,7 +116,8 @@ class PairValidation:
         EvaluationError: pairs do not have both labels.
     """
 
-    # Ids of the documents that are measured, and counts.
+    # How a run measures its model, None for not at all; ids of the documents that are measured, and counts.
+    evaluation: RunEvaluation | None = None
     ids: Collection[str] = ()
     measured: Mapping[str, int] = MappingProxyType({})
 
@@ -127,23 +128,18 @@ class PairValidation:
 
     def use(self, pairs: Pairs, documents: Mapping[str, SegmentedDocument]) -> None:
         """Take the pairs and their documents, by id."""
-        self._evaluator = evaluator = PairEvaluator(
+        evaluator = PairEvaluator(
             documents.values(), pairs, by="accuracy" if self.settings.validation.best == "accuracy" else "f1",
             unknown="leave_out", lengths=(), resamples=0, dtype=training_precision(self.run.encoder.device),
         )  # fmt: skip
         self._count(evaluator.pairs, evaluator.left_out)
+        measure, best = prepared_once(self.run, evaluator), f"pair_{self.settings.validation.best}"
+        self.evaluation = RunEvaluation(measure, best, True, size=len(evaluator.pairs))
 
     def _count(self, pairs: Pairs, left_out: Mapping[str, int]) -> None:
         self.ids = {id for pair in pairs for id in (pair.a, pair.b)}
         left = {f"left out: {name.replace('_', ' ')}": count for name, count in left_out.items()}
         self.measured = {"pairs": len(pairs), "documents": len(self.ids), **left}
-
-    def evaluation(self) -> RunEvaluation | None:
-        """How a run measures its model; None for not at all."""
-        if not self.settings.is_measured:
-            return None
-        measure = prepared_once(self.run, self._evaluator)
-        return RunEvaluation(measure, f"pair_{self.settings.validation.best}", True, size=self.measured["pairs"])
 
     def counts(self, trained: Collection[str]) -> dict[str, Any]:
         """Counts of the validation pairs, and of their documents that are trained on too."""

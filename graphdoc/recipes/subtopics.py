@@ -126,7 +126,7 @@ class SubtopicRecipe(CorpusRecipe[SubtopicRunSettings]):
         self.objective = cast(SubtopicObjective, self.objective_of(self.settings.loss, run.loss))
         begin_subtopics(run.encoder, run.settings)
         self._validation = SubtopicValidation(run, self.objective)
-        self.evaluation = self._validation.evaluation()
+        self.evaluation = self._validation.evaluation
         self._listed = read_pair_file(self.settings.pairs.file or "")
 
     def divide(self) -> None:
@@ -183,6 +183,8 @@ class SubtopicValidation(PairValidation):
         measured = (document.coverage for id, document in documents.items() if id in self.ids)
         beyond = sum(coverage.passages - coverage.encoded_passages for coverage in measured)
         self.measured = {**self.measured, "sentences beyond corpus.max_passages": beyond}
+        best = self.settings.validation.best
+        self.evaluation = RunEvaluation(self.measure, best, best == "auc", size=len(self.pairs))
 
     def encode(self) -> None:
         """Make the vectors of the sentences of this process."""
@@ -195,13 +197,6 @@ class SubtopicValidation(PairValidation):
         ):  # fmt: skip
             assert document.passage_vectors is not None
             self._vectors[document.document.id] = document.passage_vectors
-
-    def evaluation(self) -> RunEvaluation | None:
-        """How a run measures its model; None for not at all."""
-        best = self.settings.validation.best
-        if not self.settings.is_measured:
-            return None
-        return RunEvaluation(self.measure, best, best == "auc", size=len(self.pairs))
 
     def measure(self) -> Mapping[str, float]:
         """Measure the model, which is in eval mode: the loss, its terms, and the subtopics that both documents have.

@@ -163,7 +163,7 @@ class ViewRecipe(CorpusRecipe[ViewRunSettings]):
         run, settings, encoder = self.run, self.settings, self.run.encoder
         begin_views(encoder, settings)
         self._validation = PairValidation(run)
-        self.evaluation = self._validation.evaluation()
+        self.evaluation = self._validation.evaluation
         self.objective = self.objective_of(settings.loss, run.loss)
         self._special = SpecialTokens.from_tokenizer(encoder.tokenizer)
         self._reader = view_reader(settings.views, encoder, self._special, settings.model.start)

@@ -61,8 +61,8 @@ class TrainState:
         self.log_history.append(finite({**complete, "step": self.global_step}))
         return complete
 
-    def judge(self, measured: Mapping[str, float], metric: str, *, greater_is_better: bool) -> bool:
-        """Take note of what was measured, and say whether this is the best model so far by a metric.
+    def judge(self, measured: Mapping[str, float], metric: str, *, greater_is_better: bool) -> None:
+        """Take note of what was measured, and whether this is the best model so far by a metric.
 
         Few documents to measure give the same number again and again, at first to models that hardly know anything
         yet. The lower loss decides between them, or where none is measured, the later one wins. No model is the best
@@ -76,7 +76,6 @@ class TrainState:
             is_best = loss not in measured or measured[loss] < least
         if is_best:
             self.best_metric, self.best_global_step = score, self.global_step
-        return is_best
 
 
 class RunCheckpoints:

@@ -160,11 +160,6 @@ def trained_weights(model: DocumentModel) -> dict[str, Tensor]:
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
-def fixed_weights(model: DocumentModel) -> dict[str, Tensor]:
-    """The weights that a run takes from where it starts and leaves as they are, by name."""
-    return {name: parameter for name, parameter in model.named_parameters() if not parameter.requires_grad}
-
-
 def merged_weights(model: DocumentModel) -> dict[str, Tensor]:
     """All weights of a model with its low-rank updates added in, named as in a model without them.
 

@@ -36,7 +36,7 @@ from ..segmentation.segmenter import Segmenter
 from ..settings.run import ModelSettings, RunSettings, TrainingSettings
 from .checkpoint import MEASURED, RunCheckpoints, TrainState, finite, not_finite, require_finite_weights
 from .loop import TrainingLoop, make_accelerator
-from .optimizer import fixed_weights, prepare_tuning, trained_weights
+from .optimizer import prepare_tuning, trained_weights
 from .recipe import Recipe, RunEvaluation
 from .run_folder import CONFIG_FILE as SETTINGS_FILE
 from .run_folder import (
@@ -290,6 +290,7 @@ def _record(context: RunContext[Any], recipe: Recipe) -> dict[str, Any]:
     """What a run is made with."""
     model, loss = context.encoder.model, context.loss
     name = getattr(loss, "__qualname__", type(loss).__qualname__)
+    trained, weights = trained_weights(model), dict(model.named_parameters())
     return {
         "versions": versions(),
         "git_revision": git_revision(),
@@ -299,9 +300,9 @@ def _record(context: RunContext[Any], recipe: Recipe) -> dict[str, Any]:
         "precision": training_precision(model.device) or "float32",
         "corpus": recipe.record(),
         **({} if loss is None else {"loss": repr(loss) if is_dataclass(loss) else name}),
-        "fixed_weights": weights_hash(fixed_weights(model)),
-        "trained_weights": sum(weight.numel() for weight in trained_weights(model).values()),
-        "weights": sum(weight.numel() for weight in model.parameters()),
+        "fixed_weights": weights_hash({name: weight for name, weight in weights.items() if name not in trained}),
+        "trained_weights": sum(weight.numel() for weight in trained.values()),
+        "weights": sum(weight.numel() for weight in weights.values()),
     }
 
 

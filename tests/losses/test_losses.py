@@ -457,9 +457,16 @@ def test_parts_of_masked_tokens_add_up_to_the_whole() -> None:
         (InfoNCELoss, {}, (torch.ones(3, 2), torch.ones(2, 2))),
         *((InfoNCELoss, {"directions": "both"}, (torch.ones(2, 2), torch.ones(n, 2), None, None, torch.tensor([1, 0])))
           for n in (2, 3)),
+        *((InfoNCELoss, {}, (torch.ones(4, 2), torch.ones(4, 2), torch.zeros(4, n))) for n in (1, 2, 4)),
+        (InfoNCELoss, {}, (torch.ones(1, 2), torch.ones(4, 2), torch.zeros(1), None, torch.zeros(1).long())),
+        (InfoNCELoss, {"directions": "both"}, (torch.ones(4, 2), torch.ones(4, 2), torch.zeros(4, 2), torch.zeros(4))),
         (PairCosineLoss, {}, (torch.ones(2, 2), torch.ones(2, 2), torch.tensor([1, -1]))),
+        *((ClassificationLoss, {"label_smoothing": value}, None) for value in (-0.1, 1.0, 3.0)),
+        *((ClassificationLoss, {"class_weights": (1.0, value)}, None) for value in (-5.0, math.nan)),
+        *((MaskedTokenLoss, {"weight": value}, None) for value in (-1, math.inf)),
+        *((SubtopicLoss, {name: -1}, None) for name in ("similar_weight", "dissimilar_weight")),
     ],
 )  # fmt: skip
 def test_what_would_train_something_else_is_refused(loss: Any, values: dict[str, Any], tensors: Any) -> None:
-    with pytest.raises(ValueError, match=r"similarity|directions|temperature|margin|candidates|labels"):
+    with pytest.raises(ValueError, match=r"similarity|directions|temperature|margin|candidates|groups|label|weight"):
         loss(**values)(*tensors)

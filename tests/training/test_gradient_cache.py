@@ -123,19 +123,14 @@ def test_under_autocast_the_backward_pass_computes_as_the_forward_pass_did(keep:
 
 
 LOSS = InfoNCELoss("cosine", 0.3, "both")
+DROPOUT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2, "initializer_range": 0.1}
 
 
 @pytest.fixture
 def model(tiny_encoder_config: Callable[..., Any]) -> DocumentModel:
     """A tiny model with dropout everywhere, ready to train."""
-    config = DocumentConfig(
-        encoder_config=tiny_encoder_config(
-            "roberta", hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2, initializer_range=0.1
-        ),
-        projection_size=16,
-        readout="attention",
-    )
-    return DocumentModel(config).train()
+    encoder = tiny_encoder_config("roberta", **DROPOUT)
+    return DocumentModel(DocumentConfig(encoder_config=encoder, projection_size=16, readout="attention")).train()
 
 
 def plain_loss(model: DocumentModel, batch: TrainingBatch, loss: InfoNCELoss, budget: int | None) -> Tensor:
@@ -301,8 +296,7 @@ def test_gradients_of_sections_are_those_of_plain_autograd(
     tiny_encoder_config: Callable[..., Any], training_examples: Any, settings: dict[str, Any], budget: int
 ) -> None:
     """CoLDE's parts lie below the passage vectors (structural embeddings) and above them."""
-    dropout = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
-    encoder = tiny_encoder_config("bert", initializer_range=0.1, **dropout)
+    encoder = tiny_encoder_config("bert", **DROPOUT)
     own = {"section_lstm_size": 12, "section_projection_size": 8}
     colde = {"projection_size": None, "readout": "sections", "readout_settings": own}
     config = DocumentConfig(encoder_config=encoder, structural_embeddings=True, **{**colde, **settings})

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_gradient_cache import assert_equal_gradients, gradients
+from test_gradient_cache import DROPOUT, assert_equal_gradients, gradients
 
 from graphdoc.graphs.batch import GraphBatch, Packing
 from graphdoc.graphs.kinds import JoinedGraphs
@@ -56,26 +56,20 @@ def unit(vectors: Any) -> Any:
 
 
 @pytest.mark.parametrize(("similarity", "temperature"), [("dot", 1.0), ("cosine", 0.05)])
-def test_the_loss_of_a_batch(similarity: Any, temperature: float) -> None:
-    rows = np.random.default_rng(0).normal(size=(2 + 7, 6))
-    objective = QueryObjective(InfoNCELoss(similarity, temperature))
-    output = objective.loss(torch.from_numpy(rows), query_batch([1] * 7), ONE_PROCESS)
-    queries, documents = (rows[:2], rows[2:]) if similarity == "dot" else (unit(rows[:2]), unit(rows[2:]))
-    assert float(output.loss) == pytest.approx(expected_loss(queries @ documents.T / temperature), rel=1e-5)
-    # Of seven documents one is the positive of a pair and three or two are neither.
-    assert float(output.metrics["left_out_share"]) == pytest.approx((3 + 2 + 3) / 3 / 7)
-
-
-@pytest.mark.parametrize(("similarity", "temperature"), [("dot", 1.0), ("cosine", 0.05)])
-def test_the_loss_of_the_best_passages(similarity: Any, temperature: float) -> None:
-    counts = [5, 1, 3, 2, 4, 1, 7]
+def test_the_loss_of_a_batch_and_of_its_best_passages(similarity: Any, temperature: float) -> None:
+    counts, loss = [5, 1, 3, 2, 4, 1, 7], InfoNCELoss(similarity, temperature)
     rows = np.random.default_rng(1).normal(size=(2 + sum(counts), 6))
     given = torch.from_numpy(rows).requires_grad_()
-    output = BestPassageObjective(InfoNCELoss(similarity, temperature)).loss(given, query_batch(counts), ONE_PROCESS)
     queries, passages = (rows[:2], rows[2:]) if similarity == "dot" else (unit(rows[:2]), unit(rows[2:]))
-    parts = np.split(queries @ passages.T, np.cumsum(counts)[:-1], axis=1)
+    scores = queries @ passages.T / temperature
+    output = QueryObjective(loss).loss(given[:9], query_batch([1] * 7), ONE_PROCESS)
+    assert float(output.loss.detach()) == pytest.approx(expected_loss(scores[:, :7]), rel=1e-5)
+    # Of seven documents one is the positive of a pair and three or two are neither.
+    assert float(output.metrics["left_out_share"]) == pytest.approx((3 + 2 + 3) / 3 / 7)
+    output = BestPassageObjective(loss).loss(given, query_batch(counts), ONE_PROCESS)
+    parts = np.split(scores, np.cumsum(counts)[:-1], axis=1)
     scores = np.stack([np.sort(part, axis=1)[:, -3:].sum(axis=1) / 3 for part in parts], axis=1)
-    assert float(output.loss.detach()) == pytest.approx(expected_loss(scores / temperature), rel=1e-5)
+    assert float(output.loss.detach()) == pytest.approx(expected_loss(scores), rel=1e-5)
     output.loss.backward()
     assert given.grad is not None
     assert bool(torch.isfinite(given.grad).all())
@@ -93,8 +87,7 @@ LABELS = [1, 0, 0, 1, 0, 1, 1]
 @pytest.fixture
 def model(tiny_encoder_config: Callable[..., Any]) -> DocumentModel:
     """A tiny model with dropout, ready to train, and a head."""
-    dropout = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
-    config = tiny_encoder_config("roberta", initializer_range=0.1, **dropout)
+    config = tiny_encoder_config("roberta", **DROPOUT)
     model = DocumentModel(DocumentConfig(encoder_config=config, pooling="mean", projection_size=16, readout="mean"))
     model.training_parts["language_model"] = NewHead(model.passage_encoder.transformer)
     return model.train()
