@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from cyclopts import Parameter
 from rich.cells import cell_len
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("graphdoc")
 
 # Ways to search that take a document.
-BY_SENTENCES = ("sentences", "flat", "paragraphs", "document")
+BySentences = Literal["sentences", "flat", "paragraphs", "document"]
+BY_SENTENCES: tuple[str, ...] = get_args(BySentences)
 # Options that have an effect in some ways to search alone.
 _EFFECTIVE = {"--weight": ("hybrid", *BY_SENTENCES), "--vectors-level": ("hybrid", "vectors"), "--pool": BY_SENTENCES}
 # What the score of a hit is, where it is not of words and vectors together.
@@ -62,7 +63,7 @@ def search(
     document: str | None = None,
     top_k: Annotated[int, COUNT] = 10,
     where: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    by: Literal["hybrid", "words", "vectors", "sentences", "flat", "paragraphs", "document"] = "hybrid",
+    by: Literal["hybrid", "words", "vectors", BySentences] = "hybrid",
     weight: Annotated[float | None, WEIGHT] = None,
     vectors_level: Literal["passage", "document"] | None = None,
     pool: Annotated[int | None, COUNT] = None,

@@ -329,10 +329,6 @@ def _encodable(
     if most is not None and len(documents) > most:
         rows = np.random.default_rng(0).permutation(len(documents))[:most]
         documents = [documents[row] for row in sorted(rows.tolist())]
-    kept = []
-    for document in documents:
-        if encoder.segmenter.finds_passages(document):
-            kept.append(document)
-        else:
-            report.leave_out([Skipped(document.id, "it has no text to encode")])
-    return kept
+    found = [(document, encoder.segmenter.finds_passages(document)) for document in documents]
+    report.leave_out(Skipped(document.id, "it has no text to encode") for document, has_text in found if not has_text)
+    return [document for document, has_text in found if has_text]

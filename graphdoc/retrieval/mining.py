@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +27,13 @@ from ..runtime.progress import progress_bar
 from ..runtime.text import counted, described, one_line, require_one_of, require_whole
 from ..segmentation.spans import SegmentedDocument
 from ..segmentation.terms import TermMaker
+from ..settings.finetuning import LIST_MAKERS, MinedBy
 from .fusion import Ranking, Scores, fused_scores
 from .index import DocumentIndex
 from .lance import DOCUMENT, RankedRows
 from .search import SearchOptions
 from .table import DOCUMENT_COLUMNS, document_of, headings_above, text_hash, vectors_of
 
-MinedBy = Literal["words", "vectors", "both"]
 # Gives the scores of documents for the query of an id, those of its positives among them.
 WordScores = Callable[[str, Sequence[str]], Scores]
 
@@ -125,7 +125,7 @@ class MiningSettings:
     mask_similar: float | None = 0.98
 
     def __post_init__(self) -> None:
-        require_one_of("by", self.by, get_args(MinedBy))
+        require_one_of("by", self.by, LIST_MAKERS)
         require_whole("depth", self.depth, may_be_none=False)
         for name, value in (("margin", self.margin), ("mask_similar", self.mask_similar)):
             if value is not None and not 0 <= value <= 1:

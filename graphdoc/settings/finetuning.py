@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -19,7 +19,8 @@ SplitRule = Literal["headings", "length"]
 SectionPositions = Literal["natural", "shuffled"]
 MadeFrom = Literal["titles", "headings", "first_sentences"]
 # What makes lists of negatives, where it is no file of them.
-LIST_MAKERS = ("words", "vectors", "both")
+MinedBy = Literal["words", "vectors", "both"]
+LIST_MAKERS: tuple[str, ...] = get_args(MinedBy)
 TEXT_COLUMN = "text"
 
 

@@ -22,7 +22,6 @@ from graphdoc.retrieval.mining import (
     JUDGED,
     REASONS,
     SIMILAR,
-    MinedBy,
     MinedDocuments,
     MiningSettings,
     NegativeLists,
@@ -32,6 +31,7 @@ from graphdoc.retrieval.mining import (
     mine,
     word_scores,
 )
+from graphdoc.settings.finetuning import MinedBy
 
 Words = dict[str, dict[str, float]]
 
