@@ -199,12 +199,12 @@ def test_what_cannot_be_encoded_is_left_out_and_counted(pieces: PreTrainedTokeni
     for tokenizer, texts, seen, left_out in (
         (unigram(), ("Peace \ufdfa be.", "\ufdfa"), "Peacebe.", {over: len(" \ufdfa " + "\ufdfa")}),
         (pieces, ("\u202d\u202d\u202d", "Seen.", " \n", ""), "Seen.", {none: 3}),
-        (pieces, (), "", {}),
-        (pieces, ("",), "", {}),
-        (pieces, (" \n\t", "\u3000"), "", {}),
+        (pieces, ("!",), "!", {}),
+        *((pieces, texts, "", {}) for texts in ((), ("",), (" \n\t", "\u3000"))),
     ):
         document = Document("d", tuple(map(Section, texts)))
         segmenter = Segmenter(tokenizer, SegmentationConfig(max_tokens=8))
+        assert segmenter.finds_passages(document) == bool(seen)
         for result in (segmenter.segment(document), segmenter.sentences(document), segmenter.chunks(document, 8)):
             assert squeezed("".join(result.texts)) == seen and result.coverage.left_out == left_out
             check(result, tokenizer, 8)
