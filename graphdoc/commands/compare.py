@@ -17,7 +17,7 @@ from ..documents.readers import ReadingReport
 from ..documents.readers.folders import is_folder_or_pattern
 from ..errors import DocumentError, SettingsError
 from ..registry import SUBTOPICS
-from ..runtime.text import counted, describe_share, percent_closer
+from ..runtime.text import counted
 from .options import COUNT, OUTPUT, EncodingModel, File, Json, Overwrite
 from .output import MOST_ROWS, Outputs, Reports, Table, TableColumn, indented, names, plain, signed, titled, write_json
 from .sources import LEAVE_OUT, Reading, RepeatsOption, first_reason, noting_languages, without_repeats
@@ -140,7 +140,7 @@ def _plot_levels(comparison: Comparison, path: str) -> None:
 
 
 def _print_two(target: Terminal, comparison: Comparison, top_k: int, *, sentences: bool) -> None:
-    from ..similarity.kinds import NO_BACKGROUND, UNKNOWN_WORDS
+    from ..similarity.wording import NO_BACKGROUND, UNKNOWN_WORDS, describe_share
 
     model = plain(f"{comparison.similarity}, model {comparison.model['name']}").markup
     target.lines([f"A  {titled(comparison.a.segmented.document)}"])
@@ -249,9 +249,7 @@ def _compare_many(
             encoded.append(encoder.encode_levels(document))
             bar.update(1)
     comparison = encoder.compare_all(encoded)
-    links: dict[tuple[int, int], str] = {}
-    if folder is not None:
-        links = folder.write(comparison.pairs(folder.most), comparison.compare)
+    links = {} if folder is None else folder.write(comparison.pairs(folder.most), comparison.compare)
     drawn = replace(comparison, documents=encoded[:MOST_DRAWN])
     target = outputs.write(
         html=lambda path: comparison.to_html(path, links=links),
@@ -266,7 +264,7 @@ def _compare_many(
 
 
 def _print_many(target: Terminal, comparison: MutualComparison) -> None:
-    from ..similarity.kinds import NO_BACKGROUND, UNKNOWN_WORDS
+    from ..similarity.wording import NO_BACKGROUND, UNKNOWN_WORDS, percent_closer
 
     encoded = comparison.documents
     # Of few documents all pairs are shown in the order of the documents, of many the closest.

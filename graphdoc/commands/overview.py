@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ..documents.readers import ReadingReport
 from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsError
 from ..runtime.imports import quick_imports
-from ..runtime.text import counted, one_line, percent_closer
+from ..runtime.text import counted, one_line
 from .options import COUNT, OUTPUT, EncodingModel, File, Json, Overwrite
 from .output import Outputs, Reports, Table, TableColumn, Terminal, check_apart, folder_next_to, write_json
 from .output import names as column_names
@@ -181,8 +181,9 @@ def _write_reports(
 
 
 def _print(target: Terminal, whole: Overview) -> None:
+    from ..similarity.wording import percent_closer
+
     title = [digest.title for digest in whole.documents]
-    without = int((whole.group_of < 0).sum())
     if whole.groups:
         rows = Table(["group", "documents", column_names("name", 60), column_names("most typical", 44)])
         for group in whole.groups[:SHOWN_GROUPS]:
@@ -201,7 +202,7 @@ def _print(target: Terminal, whole: Overview) -> None:
         target.lines(["closer than: the share of pairs here with a lower cosine; compare counts words, too"])
     target.print()
     sizes = [counted(len(title), "document"), counted(len(whole.groups), "group")]
-    sizes += [f"{without:,} in none"] if whole.groups else []
+    sizes += [f"{(whole.group_of < 0).sum():,} in none"] if whole.groups else []
     sizes += [f"model {whole.model['name']}"] if whole.model.get("name") else []
     copies = f"{counted(sum(map(len, whole.duplicates)), 'document')} in {counted(len(whole.duplicates), 'set')}"
     before = " before the fit" if whole.settings["fit"] else ""

@@ -314,9 +314,7 @@ class ClusteringEvaluator(Evaluator):
 
         Vectors are ``(documents, hidden)``, dense or sparse; those of ``without`` are left out.
         """
-        estimates: dict[str, Estimate] = {}
-        if not {"NMI", "purity"} <= set(without):
-            estimates = self.score(train, test).estimates(resamples, seed)
+        estimates = {} if {"NMI", "purity"} <= set(without) else self.score(train, test).estimates(resamples, seed)
         if "10-NN" not in without:
             nearest = np.array(nearest_labels(train, self.train_labels, test))
             estimates["10-NN"] = mean_estimate(nearest == np.array(self.test_labels), resamples, seed)

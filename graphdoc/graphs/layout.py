@@ -69,9 +69,7 @@ def plan_attention(graphs: JoinedGraphs, form: Form = "auto") -> AttentionPlan:
     are far cheaper as matrix products, long windowed ones as sums over edges.
     """
     nodes, edges = graphs.node_counts, graphs.edge_counts
-    is_dense = np.full(len(nodes), form == "dense")
-    if form == "auto":
-        is_dense = nodes * nodes <= DENSE_CELLS_PER_EDGE * edges
+    is_dense = nodes * nodes <= DENSE_CELLS_PER_EDGE * edges if form == "auto" else np.full(len(nodes), form == "dense")
     dense = np.flatnonzero(is_dense)
     order = dense[np.argsort(-nodes[dense], kind="stable")]
     blocks: list[DenseBlock] = []

@@ -15,8 +15,6 @@ from ..errors import SettingsError
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>()#+!|~&-]")
 # How long the longest line of a hard-wrapped paragraph is, and the others but the last, of it.
 _WRAPPED, _SHORTEST_OF_LONGEST = range(45, 101), 0.7
-# Of documents that are closer than a smaller share of unrelated pairs nothing can be said.
-_LEAST_SIGN = 0.95
 
 
 def printable(text: str) -> str:
@@ -123,25 +121,3 @@ def require_path(name: str, value: object) -> None:
     if not isinstance(value, str | os.PathLike) or not str(value):
         given = repr(value) if isinstance(value, str) else described(value)
         raise SettingsError(f"{name} {given} is no name of a file or folder; give a string or a Path")
-
-
-def percent_closer(share: float) -> str:
-    """The share of unrelated pairs that are less alike, in percent as people read it.
-
-    >>> percent_closer(0.9921), percent_closer(0.99999), percent_closer(0.314)
-    ('99.2 %', '99.99 %', '31 %')
-    """
-    percent = 100 * share
-    text = f"{percent:.0f}" if percent < 90 else f"{percent:.1f}" if percent < 99.9 else f"{min(percent, 99.99):.2f}"
-    return f"{text} %"
-
-
-def describe_share(share: float, pairs: str = "unrelated pairs") -> str:
-    """What the share of unrelated pairs that are less alike says about two documents.
-
-    >>> describe_share(0.9921), describe_share(0.81)
-    ('closer than 99.2 % of unrelated pairs', 'no sign of a relation: 19 of 100 unrelated pairs are closer')
-    """
-    if share < _LEAST_SIGN:
-        return f"no sign of a relation: {100 * (1 - share):.0f} of 100 unrelated pairs are closer"
-    return f"closer than {percent_closer(share)} of {pairs}"

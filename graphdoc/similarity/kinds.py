@@ -365,13 +365,6 @@ _STEPS_PER_HALF = 4
 _STEPS = np.array([0, 0.0625, 0.25, 0.5, 0.75, *range(1, 45)])
 # From this many documents on, their own pairs say how alike unrelated ones are.
 FEWEST_DOCUMENTS = 50
-NO_BACKGROUND = (
-    "this model has no scale for unrelated documents: its scores can be compared only with each other; graphdoc fit "
-    f"learns the scale from {FEWEST_DOCUMENTS} or more of your documents"
-)
-UNKNOWN_WORDS = (
-    "the model knows few words of these documents, and has not measured how alike unrelated ones are by vectors alone"
-)
 # Pairs that have to lie above the last score that is kept, for it to be known well.
 _LEAST_ABOVE = 10
 # Pairs of like length that are kept apart at least, and into how many lengths at most.

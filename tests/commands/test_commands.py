@@ -19,7 +19,7 @@ from graphdoc.commands import compare
 from graphdoc.commands.output import Table, Terminal, names
 from graphdoc.commands.sources import noting_languages
 from graphdoc.runtime import progress
-from graphdoc.similarity.kinds import UNKNOWN_WORDS
+from graphdoc.similarity.wording import UNKNOWN_WORDS
 from graphdoc.vectors.folder import read_vectors
 
 

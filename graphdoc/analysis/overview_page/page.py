@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import OutputError
-from ...runtime.text import one_line, percent_closer
+from ...runtime.text import one_line
+from ...similarity.wording import percent_closer
 from ..pages.page import packed, relative_link, render
 
 FORMAT = "graphdoc.overview/1"

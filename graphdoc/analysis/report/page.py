@@ -10,8 +10,7 @@ import numpy as np
 
 from ...errors import OutputError
 from ...registry import READOUTS, load
-from ...runtime.text import describe_share
-from ...similarity.kinds import NO_BACKGROUND, UNKNOWN_WORDS
+from ...similarity.wording import NO_BACKGROUND, UNKNOWN_WORDS, describe_share
 from ..pages.page import packed, render
 from . import content
 from .content import Matrix
