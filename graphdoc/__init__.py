@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from .runtime.imports import quick_imports
@@ -49,6 +50,8 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         with quick_imports():
             return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
+        return importlib.import_module(f".{name}", __name__)
     raise no_attribute("module 'graphdoc'", name, PACKAGE)
 
 

@@ -24,8 +24,8 @@ from .inference.segmenting import AnyDocument, ManyDocuments, documents_of
 from .inference.vectors import VectorPipeline
 from .prediction import Predictions, predict
 from .prediction.predicting import PredictionOptions
-from .runtime.other_names import ENCODER, no_attribute
-from .runtime.text import described, require_path, require_whole
+from .runtime.other_names import ENCODER, ENCODING, FITTING, no_attribute, require_known
+from .runtime.text import require_path, require_seed
 from .segmentation.spans import SegmentedDocument
 from .similarity.comparison import Comparison
 from .similarity.encoded_document import CLUSTER_SIZE, EncodedDocument, pair_subtopics
@@ -113,9 +113,7 @@ class DocumentEncoder(VectorPipeline):
             ModelError: no such backbone, or an unknown setting.
         """
         require_path("backbone", backbone)
-        require_whole("seed", seed, least=0, may_be_none=False)
-        if seed >= 2**64:
-            raise SettingsError(f"seed={described(seed)} must be less than 2**64")
+        require_seed(seed)
         config = backbone_config(str(backbone), **settings)
         # Torch has one generator for all threads.
         with _RNG_LOCK, torch.random.fork_rng(devices=[]):
@@ -161,6 +159,7 @@ class DocumentEncoder(VectorPipeline):
         >>> encoder.fit(texts, lexical=True).lexical_size, encoder.encode("Rice rises.").shape
         (3, (387,))
         """
+        require_known(options, FitOptions.__annotations__, FITTING)
         found, self.source = fit(self, documents, **options), None
         return found
 
@@ -366,8 +365,9 @@ class DocumentEncoder(VectorPipeline):
 
         See :func:`graphdoc.vectors.writer.encode_to_disk` for the options.
         """
-        from .vectors.writer import encode_to_disk
+        from .vectors.writer import FolderOptions, encode_to_disk
 
+        require_known(options, FolderOptions.__annotations__, ENCODING)
         return encode_to_disk(self, documents, folder, **options)
 
     def _encoded(

@@ -221,8 +221,7 @@ def test_what_the_passage_limit_leaves_out_is_counted_and_reported(
         assert "document 'long' was not encoded whole" in caplog.text
         caplog.clear()
         # It can be changed when a model is loaded.
-        folder = encoder.save_pretrained(tmp_path)
-        whole = DocumentEncoder.from_pretrained(folder, device="cpu", max_passages=None)
+        whole = DocumentEncoder.from_pretrained(encoder.save_pretrained(tmp_path), device="cpu", max_passages=None)
         assert whole.segmenter.config.max_passages is whole.describe()["max_passages"] is None
         assert len(whole.encode(text, level="passage")) == whole.segment(text).coverage.passages > 20
         assert not caplog.records
@@ -246,7 +245,10 @@ BAD_INPUT: list[tuple[Callable[[Any], Any], type[GraphdocError], tuple[str, ...]
     (lambda e: e.encode("Tides.", dtype=torch.bfloat16), ModelError, ("dtype", "bfloat16")),
     (lambda e: e.encode("Tides.", level="word"), SettingsError, ("level", "'word'", "passage")),
     (lambda e: type(e)("mini"), ModelError, ("from_pretrained('mini')",)),
-    (lambda e: e.encode("Tides.", convert_to_numpy=False), SettingsError, ("convert_to_numpy", "convert_to_tensor")),
+    (lambda e: e.encode("Tides.", batch_size=0), SettingsError, ("batch_size=0",)),
+    (lambda e: e.encode_query("Tides.", batch_size=-1), SettingsError, ("batch_size=-1",)),
+    (lambda e: e.fit(["Tides.", "Clocks."], epochs=1), SettingsError, ("epochs", "Trainer")),
+    (lambda e: e.encode_to_disk("Tides.", "out", batch_size=3), SettingsError, ("batch_size", "token_budget")),
     (lambda e: e.encode("Tides.", normalise=True), SettingsError, ("normalise", "normalize_embeddings")),
     (lambda e: e.encode_query("Tides.", show_progres_bar=1), SettingsError, ("show_progres_bar", "show_progress_bar")),
     (lambda e: e.similarity_pairwise([[1.0]], [[1.0], [2.0]]), SettingsError, ("1", "2")),

@@ -107,8 +107,7 @@ def test_an_encoder_in_hand_has_the_trained_weights(
     trained = encoder(**settings)
     before = {key: weight.clone() for key, weight in trained.model.state_dict().items()}
     # Any iterable will do.
-    trainer = Trainer(trained, task(iter(documents)), loss, output=tmp_path / "run", **options, **FEW)
-    folder = trainer.train()
+    folder = Trainer(trained, task(iter(documents)), loss, output=tmp_path / "run", **options, **FEW).train()
 
     assert folder == tmp_path / "run" / "model"
     weights = trained.model.state_dict()

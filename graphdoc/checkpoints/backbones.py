@@ -177,11 +177,8 @@ def load_language_model_head(transformer: PreTrainedModel, backbone: str | None)
     try:
         head: NewHead | PretrainedHead = _pretrained_head(transformer, backbone)
     except Exception as error:  # from a foreign configuration transformers raises anything
-        logger.warning(
-            "%s comes without a language-model head (%s); a new one is trained, tied to the input embeddings",
-            backbone or "the model",
-            summary(error),
-        )
+        message = "%s comes without a language-model head (%s); a new one is trained, tied to the input embeddings"
+        logger.warning(message, backbone or "the model", summary(error))
         head = NewHead(transformer)
     return head.to(transformer.device)
 

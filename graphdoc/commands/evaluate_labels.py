@@ -210,27 +210,16 @@ def evaluate_classify(
         does = "misses" if mistake["missed"] else "gets"
         line = f"{shown(mistake['confidence'])} {mistake['id']} {does} {mistake['label']}, labelled "
         lines.append(one_line(line + (", ".join(mistake["truth"]) or "none"), LINE_WIDTH))
-    lines.append(
-        f"{counted(len(labelled), 'document')} with labels, {len(predicted.classes):,} classes"
-        + (f"; {TFIDF_SVM} learned from {counted(len(learned), 'train document')}" if learned is not None else "")
-    )
+    read = f"; {TFIDF_SVM} learned from {counted(len(learned), 'train document')}" if learned is not None else ""
+    lines.append(f"{counted(len(labelled), 'document')} with labels, {len(predicted.classes):,} classes{read}")
     if labelled.left_out:
-        several = len(labelled.with_several)
-        lines.append(
-            f"left out: {len(labelled.without_label):,} without a label, {several:,} with several or an empty list"
-        )
+        without, several = len(labelled.without_label), len(labelled.with_several)
+        lines.append(f"left out: {without:,} without a label, {several:,} with several or an empty list")
     if scores.unknown:
         unknown = first_three_names(f"{name} ({count:,})" for name, count in scores.unknown.items())
         known = "" if scores.accuracy_known is None else f"; without these documents {scores.accuracy_known:.3f}"
         lines.append(f"labels that the model does not know count as missed: {unknown}{known}")
     by_class = [{"name": row.name, "role": row.role, **one._asdict()} for row in rows for one in row.scores.classes]
+    write_csv = Table(list(by_class[0]), [list(one.values()) for one in by_class]).write_csv
     totals.warn()
-    show(
-        outputs,
-        content,
-        [table, classes],
-        [*lines, *_in_both(train, test)],
-        report,
-        csv=Table(list(by_class[0]), [list(one.values()) for one in by_class]).write_csv,
-        plot=draw,
-    )
+    show(outputs, content, [table, classes], [*lines, *_in_both(train, test)], report, csv=write_csv, plot=draw)

@@ -191,8 +191,7 @@ def bm25(corpus: RankedCorpus) -> Scorer:
 
 def keywords(corpus: RankedCorpus) -> Scorer:
     """BM25 of whole documents for the 60 best words of the query document, as the first stage of a search does."""
-    segmented = corpus.encoder.segmenter.segment_many(corpus.documents)
-    index = index_words(segmented, corpus.encoder.model.config.language)
+    index = index_words(corpus.encoder.segmenter.segment_many(corpus.documents), corpus.encoder.model.config.language)
     count = len(corpus.documents)
 
     def scores(place: int) -> Floats:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..errors import DocumentError, SettingsError
 from ..registry import GRAPH_KINDS, load
 from ..runtime.arrays import Rows
-from ..runtime.text import require_whole
+from ..runtime.text import require_one_of, require_whole
 
 
 class NodeKind(IntEnum):
@@ -75,8 +75,7 @@ def graph_kind(name: str, **settings: Any) -> GraphKind:
     >>> graph_kind("window", window=3)
     WindowGraph(window=3)
     """
-    if name not in GRAPH_KINDS:
-        raise SettingsError(f"graph kind {name!r} is unknown; use one of {', '.join(GRAPH_KINDS)}")
+    require_one_of("graph kind", name, list(GRAPH_KINDS))
     kind = load(GRAPH_KINDS[name])
     if unknown := settings.keys() - {field.name for field in fields(kind)}:
         raise SettingsError(f"graph_settings.{min(unknown)} is no setting of graph_kind={name}")

@@ -329,10 +329,8 @@ class _Words:
                 f"{self._language!r}); lower least_documents, give more documents, or leave the lexical part out"
             )
         if self.forgotten:
-            logger.warning(
-                "%s of few documents were forgotten to bound memory, and may be counted too low",
-                counted(self.forgotten, "term"),
-            )
+            forgotten = counted(self.forgotten, "term")
+            logger.warning("%s of few documents were forgotten to bound memory, and may be counted too low", forgotten)
         best = sorted(enough, key=lambda pair: (-pair[1], pair[0]))[:MOST_TERMS]
         terms, counts = zip(*sorted(best), strict=True)
         idf = inverse_frequencies(documents, np.array(counts, np.int64))

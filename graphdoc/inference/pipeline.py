@@ -17,16 +17,16 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
 from ..checkpoints.backbones import segmenter_of
-from ..errors import ModelError, SettingsError
+from ..errors import ModelError
 from ..graphs.batch import BatchTerms, GraphBatch, Packing
 from ..modeling import DocumentConfig, DocumentModel
 from ..modeling.lexical import LexicalReader
 from ..runtime import progress
 from ..runtime.arrays import Vectors
 from ..runtime.memory import give_back_memory
-from ..runtime.other_names import ENCODING, hint
+from ..runtime.other_names import ENCODING, require_known
 from ..runtime.processes import move_to_device, survive_forks
-from ..runtime.text import counted
+from ..runtime.text import counted, require_one_of, require_whole
 from ..segmentation.repeats import RepeatFilter
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.evidence import Reference
@@ -74,6 +74,8 @@ class EncodeOptions(EncodingOptions, total=False):
     """Options of :meth:`EncodingPipeline.encode`."""
 
     normalize_embeddings: bool
+    batch_size: int | None
+    convert_to_numpy: bool
 
 
 SingleDocument = AnyDocument | SegmentedDocument
@@ -246,6 +248,8 @@ class EncodingPipeline:
         *,
         level: Level = "document",
         normalize_embeddings: bool = False,
+        batch_size: int | None = None,
+        convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
         **options: Any,
     ) -> Vectors | Tensor | list[Vectors] | list[Tensor]:
@@ -257,7 +261,9 @@ class EncodingPipeline:
             level: ``document`` for one vector each, ``section`` for one per section that has text, ``passage``, or
                 ``sentence`` for all sentences, without the graph (see ``sentence_document`` of the settings).
             normalize_embeddings: L2-normalize the vectors.
-            convert_to_tensor: return tensors, not arrays.
+            batch_size: how many of the longest passages go through the transformer at once, at most.
+            convert_to_numpy: return arrays; False for tensors.
+            convert_to_tensor: return tensors in any case.
             **options: ``dtype``, ``token_budget``, ``padding``, ``show_progress_bar`` and ``workers``; see
                 :meth:`windows`.
 
@@ -275,19 +281,24 @@ class EncodingPipeline:
         >>> encoder.encode(["Rice is steamed.", "Tides rise."]).shape
         (2, 896)
         """
-        for name in sorted(options.keys() - EncodingOptions.__annotations__):
-            known = ("level", "normalize_embeddings", "convert_to_tensor", *EncodingOptions.__annotations__)
-            raise SettingsError(f"{name} is unknown; {hint(name, known, ENCODING)}")
+        require_known(options, ("level", "convert_to_tensor", *EncodeOptions.__annotations__), ENCODING)
+        options.setdefault("token_budget", self._budget_of(batch_size))
+        as_tensor = convert_to_tensor or not convert_to_numpy
         parts = [vectors for _, vectors in self.stream(documents, level=level, **options)]
         if normalize_embeddings:
             parts = [torch.nn.functional.normalize(part, dim=-1) for part in parts]
         if not is_single(documents) and level != "document":
-            return parts if convert_to_tensor else [part.numpy() for part in parts]
+            return parts if as_tensor else [part.numpy() for part in parts]
         if is_single(documents):
             found = parts[0][0] if level == "document" else parts[0]
         else:
             found = torch.cat(parts) if parts else torch.zeros(0, self.hidden_size)
-        return found if convert_to_tensor else found.numpy()
+        return found if as_tensor else found.numpy()
+
+    def _budget_of(self, batch_size: int | None) -> int | None:
+        """Most tokens of a mini-batch that holds a number of passages, if all are of full length."""
+        require_whole("batch_size", batch_size, least=1)
+        return batch_size and batch_size * self.model.config.passage_tokens
 
     def windows(
         self,
@@ -340,8 +351,7 @@ class EncodingPipeline:
             Every document with its vectors on the CPU, ``(1, hidden)``, ``(sections, hidden)``,
             ``(passages, node size)`` or ``(sentences, node size)``, in the order given.
         """
-        if level not in LEVELS:
-            raise SettingsError(f"level {level!r} is unknown; use one of {', '.join(LEVELS)}")
+        require_one_of("level", level, LEVELS)
         if level == "sentence":
             yield from stream_sentences(self, documents, **options)
             return

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
-from ..graphs.batch import GraphBatch
+from ..graphs.batch import GraphBatch, Packing
 from ..graphs.kinds import JoinedGraphs
 from ..runtime.arrays import Floats, Vectors
-from ..runtime.other_names import ENCODING, hint
+from ..runtime.other_names import ENCODING, require_known
 from ..runtime.progress import number_of, progress_bar
 from ..runtime.text import counted, described
 from ..segmentation.segmenter import SegmentationConfig, Segmenter
@@ -39,6 +39,8 @@ class QueryOptions(TypedDict, total=False):
     normalize_embeddings: bool
     dtype: Precision | None
     show_progress_bar: bool | None
+    batch_size: int | None
+    convert_to_numpy: bool
 
 
 def segment_queries(pipeline: EncodingPipeline, queries: Iterable[AnyDocument]) -> Iterator[SegmentedDocument]:
@@ -76,10 +78,8 @@ def segment_queries(pipeline: EncodingPipeline, queries: Iterable[AnyDocument]) 
         )
 
 
-def encode_queries(
-    pipeline: EncodingPipeline, queries: Iterable[SegmentedDocument], *, dtype: Precision | None = None
-) -> Tensor:
-    """Encode queries as :func:`segment_queries` cut them, ``(queries, hidden)`` on the CPU.
+def encode_queries(pipeline: EncodingPipeline, queries: Iterable[SegmentedDocument], **options: Any) -> Tensor:
+    """Encode queries as :func:`segment_queries` cut them, ``(queries, hidden)`` on the CPU; options are those of run.
 
     As in training a query is a graph of one node, read before graph attention (Graph-RoBERTa, section 3.3).
     """
@@ -87,7 +87,7 @@ def encode_queries(
     while window := list(islice(segmented, WINDOW_PASSAGES)):
         graphs = JoinedGraphs.from_queries([0] * len(window))
         batch = GraphBatch.from_graphs(graphs, tuple(one.token_ids[0] for one in window))
-        documents = pipeline.run(window, batch, dtype=dtype).output.documents
+        documents = pipeline.run(window, batch, **options).output.documents
         assert documents is not None
         documents = documents.cpu()
         if (lexical := pipeline.lexical) is not None:
@@ -116,6 +116,8 @@ class VectorPipeline(EncodingPipeline):
         normalize_embeddings: bool = False,
         dtype: Precision | None = None,
         show_progress_bar: bool | None = None,
+        batch_size: int | None = None,
+        convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
         **unknown: Any,
     ) -> Vectors | Tensor:
@@ -136,18 +138,17 @@ class VectorPipeline(EncodingPipeline):
         >>> encoder.similarity(query, encoder.encode(["Rice is steamed.", "Tides rise."])).argmax(axis=1)
         array([0])
         """
-        for name in unknown:
-            known = (*QueryOptions.__annotations__, "convert_to_tensor")
-            raise SettingsError(f"{name} is unknown; {hint(name, known, ENCODING)}")
+        require_known(unknown, (*QueryOptions.__annotations__, "convert_to_tensor"), ENCODING)
+        packing = Packing.on(self.device, self._budget_of(batch_size))
         documents = documents_of(queries)
         with progress_bar(show_progress_bar, partial(number_of, documents), unit="queries") as bar:
             cut = ((bar.update(1), query) for query in segment_queries(self, documents))
-            vectors = encode_queries(self, (query for _, query in cut), dtype=dtype)
+            vectors = encode_queries(self, (query for _, query in cut), dtype=dtype, packing=packing)
         if normalize_embeddings:
             vectors = torch.nn.functional.normalize(vectors, dim=-1)
         if is_single(queries):
             vectors = vectors[0]
-        return vectors if convert_to_tensor else vectors.numpy()
+        return vectors if convert_to_tensor or not convert_to_numpy else vectors.numpy()
 
     @overload
     def similarity(self, embeddings1: Tensor | list[Tensor], embeddings2: Tensor | list[Tensor]) -> Tensor: ...
@@ -198,8 +199,13 @@ class VectorPipeline(EncodingPipeline):
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Tensor | Floats:
         """Compare every vector with the one of the same row (see :meth:`similarity`), ``(rows,)``."""
-        a, b = embeddings1, embeddings2
+        a, b = (value[None] if isinstance(value, Tensor) else [value] for value in (embeddings1, embeddings2))
+        if not len(embeddings1) or np.ndim(embeddings1[0]):
+            a, b = embeddings1, embeddings2
         if len(a) != len(b):
             raise SettingsError(f"{len(a):,} and {len(b):,} rows are no pairs; give as many of both")
-        scores: list[Any] = [self.similarity(a[row : row + 1], b[row : row + 1])[0, 0] for row in range(len(a))]
-        return torch.stack(scores) if scores and isinstance(scores[0], Tensor) else np.array(scores)
+        if not len(a):
+            return a.new_zeros(0) if isinstance(a, Tensor) else np.zeros(0)
+        rows = [slice(start, start + 64) for start in range(0, len(a), 64)]
+        scores: list[Any] = [self.similarity(a[some], b[some]).diagonal() for some in rows]
+        return torch.cat(scores) if isinstance(scores[0], Tensor) else np.concatenate(scores)

@@ -182,10 +182,8 @@ class WeightedReadout(Readout):
     ) -> DocumentOutput:
         """Take the weighted mean (see :meth:`Readout.forward`)."""
         weights = self.weights(passages, batch)
-        return DocumentOutput(
-            documents=sum_by_group(passages, batch.rows.document_of, batch.rows.counts, weights),
-            readout_weights=weights,
-        )
+        documents = sum_by_group(passages, batch.rows.document_of, batch.rows.counts, weights)
+        return DocumentOutput(documents=documents, readout_weights=weights)
 
     def attribute(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
         """Sum the parts of the passages under the weights, held still (see :meth:`Readout.attribute`)."""

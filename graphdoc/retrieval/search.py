@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import RetrievalError, SettingsError
 from ..runtime.arrays import Vectors
+from ..runtime.text import require_one_of
 from ..segmentation.spans import PASSAGE_LIMIT
 from ..segmentation.term_weights import TermCounts
 from ..similarity.hierarchical import SENTENCE_SCORINGS, Direction, Normalization, SentenceScoring
@@ -114,9 +115,8 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
-            value = getattr(self, name)
-            if value is not None and value not in choices:
-                raise SettingsError(f"{name}={value!r} is unknown; use one of {', '.join(choices)}")
+            if (value := getattr(self, name)) is not None:
+                require_one_of(name, value, choices)
         for name, least in (("top_k", 1), ("passages", 0), ("depth", 1), ("pool", 1)):
             value = getattr(self, name)
             is_open = value is None and name in ("depth", "pool")

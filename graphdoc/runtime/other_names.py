@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
+from ..errors import SettingsError
+
 _CUT = "passage_tokens and max_passages of the model"
 _PRECISION = "accelerate launch --mixed_precision"
 _RANK = "similarity, or search of a DocumentIndex"
@@ -12,11 +14,13 @@ _CALLBACKS = "callbacks, when the Trainer is made"
 
 # By where it is looked for, since a name may mean two things: arguments of encode, encode_query and encode_document;
 ENCODING = {
-    "normalize": "normalize_embeddings", "convert_to_numpy": "convert_to_tensor", "output_value": "level",
+    "normalize": "normalize_embeddings", "output_value": "level",
     "precision": "dtype", "pool": "workers", "batch_size": "token_budget, tokens of a mini-batch",
     "prompt": "query_prompt and document_prompt of the model",
     "prompt_name": "encode_query or encode_document", "is_query": "encode_query or encode_document",
 }  # fmt: skip
+# of fit, which does not train;
+FITTING = ENCODING | dict.fromkeys(("epochs", "train_objectives", "learning_rate", "steps_per_epoch"), "a Trainer")
 # settings of a model, as arguments of from_pretrained;
 LOADING = {
     "torch_dtype": "dtype", "similarity_fn_name": "similarity", "prompts": "query_prompt and document_prompt",
@@ -40,6 +44,7 @@ ENCODER = {
     "save": "save_pretrained", "save_to_hub": "push_to_hub", "encode_multi_process": "encode_to_disk",
     "start_multi_process_pool": "encode_to_disk", "to": "device of from_pretrained", "config": "model.config",
     "evaluate": "an evaluator of graphdoc.evaluation, called with the encoder", "parameters": "model.parameters",
+    "eval": "model.eval", "train": "a Trainer", "similarity_fn_name": "model.config.similarity",
 }  # fmt: skip
 TRAINER = {
     "add_callback": _CALLBACKS, "remove_callback": _CALLBACKS, "args": "settings", "model": "encoder",
@@ -59,6 +64,13 @@ def hint(name: str, known: Iterable[str], others: Mapping[str, str], section: st
         return f"use {others[name]}"
     nearest = difflib.get_close_matches(name, names := list(known), n=1)
     return f"did you mean {section}{nearest[0]}?" if nearest else f"there are {', '.join(names)}"
+
+
+def require_known(given: Iterable[str], known: Iterable[str], others: Mapping[str, str]) -> None:
+    """Refuse the first option that is unknown, with a SettingsError that says what to use instead."""
+    for name in given:
+        if name not in known:
+            raise SettingsError(f"{name} is unknown; {hint(name, known, others)}")
 
 
 def no_attribute(owner: str, name: str, others: Mapping[str, str]) -> AttributeError:

@@ -239,11 +239,9 @@ class PassageArrays:
     def from_segmented(cls, segmented: SegmentedDocument) -> PassageArrays:
         """The passages of a segmented document."""
         lengths = np.array([len(ids) for ids in segmented.token_ids], dtype=np.int32)
-        return cls(
-            np.array([passage.section for passage in segmented.passages], dtype=np.int32),
-            lengths,
-            np.fromiter((token for ids in segmented.token_ids for token in ids), np.int32, int(lengths.sum())),
-        )
+        sections = np.array([passage.section for passage in segmented.passages], dtype=np.int32)
+        tokens = np.fromiter((token for ids in segmented.token_ids for token in ids), np.int32, int(lengths.sum()))
+        return cls(sections, lengths, tokens)
 
     def __len__(self) -> int:
         """Number of passages."""

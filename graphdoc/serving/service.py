@@ -66,12 +66,8 @@ def tool_server(service: SearchService) -> Any:
     """A server of tools that search the index and read its documents (of the library ``mcp``)."""
     from mcp.server import MCPServer
 
-    server = MCPServer(
-        "graphdoc",
-        instructions="Search an index of long documents by words and by meaning, and read what was found.",
-        version=__version__,
-        log_level="WARNING",
-    )
+    about = "Search an index of long documents by words and by meaning, and read what was found."
+    server = MCPServer("graphdoc", instructions=about, version=__version__, log_level="WARNING")
 
     @server.tool()
     def search_documents(query: str, top_k: int = 10, by: str = "hybrid", where: str | None = None) -> dict[str, Any]:

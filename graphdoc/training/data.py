@@ -105,12 +105,9 @@ class EpochLoader:
         self.close()
         epoch, done = divmod(first, len(self._batches))
         onwards = chain.from_iterable(self._batches.of_epoch(number) for number in count(epoch))
-        loader = DataLoader(
-            EpochExamples(self._corpus),
-            batch_sampler=islice(onwards, done, None if end is None else done + end - first),
-            worker_init_fn=_begin_worker,
-            **self._options,
-        )
+        batches = islice(onwards, done, None if end is None else done + end - first)
+        examples = EpochExamples(self._corpus)
+        loader = DataLoader(examples, batch_sampler=batches, worker_init_fn=_begin_worker, **self._options)
         self._ahead = iter(loader)
         if self._options["num_workers"]:
             # Also where nobody closes it before the program ends: the workers do not end when they are asked to.

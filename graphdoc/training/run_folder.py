@@ -51,10 +51,8 @@ def git_revision() -> str | None:
     """Commit of the source tree, with ``-dirty`` if it was changed; None outside of a repository."""
     folder = Path(__file__).parent
     try:
-        run = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"], cwd=folder, capture_output=True,
-            text=True, check=True, timeout=20,
-        )  # fmt: skip
+        command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+        run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=20)
     except (OSError, subprocess.SubprocessError):
         return None
     return run.stdout.strip() or None

@@ -287,8 +287,7 @@ def test_classes_that_a_label_names() -> None:
 
 
 def test_single_labels() -> None:
-    documents = labelled("b", None, ["a"], ["a", "b"], "", [], "a;b")
-    labels = LabelledDocuments.from_documents(documents, separator=";")
+    labels = LabelledDocuments.from_documents(labelled("b", None, ["a"], ["a", "b"], "", [], "a;b"), separator=";")
     assert [document.id for document in labels.documents] == ["d0", "d2", "d6"]  # type: ignore[union-attr]
     assert labels.single_labels == ["b", "a", "a;b"]
     assert (labels.without_label, labels.with_several, labels.left_out) == (("d1", "d4"), ("d3", "d5"), 4)

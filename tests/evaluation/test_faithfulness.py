@@ -52,8 +52,7 @@ def test_curves_of_similarity_are_those_of_documents_that_are_cut(
         vector = vectors[0].double().numpy()
         return float(vector @ other / np.linalg.norm(vector) / np.linalg.norm(other))
 
-    segmented = encoder.segment(first)
-    expected = plain_curve(segmented, comparison.passage_contributions.sum(axis=1), value)
+    expected = plain_curve(encoder.segment(first), comparison.passage_contributions.sum(axis=1), value)
     curves = contribution_curves(encoder, structured, PAIRS, steps=len(expected) - 1)
     # The third document has one passage, which cannot be taken out.
     assert list(curves) == ["first", "second"]

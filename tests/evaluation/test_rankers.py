@@ -92,12 +92,8 @@ def test_sentences_by_definition_of_paper(texts: Documents, encoder: DocumentEnc
     corpus = RankedCorpus(texts, lambda: encoder, normalization=normalization, show_progress_bar=False)  # type: ignore[arg-type]
     rankings = rank_documents(corpus, ["tides"], RELEVANT, ["sentences"])
     sets = list(encode_sentences(encoder, texts, encoder.model.config.paragraph, False))
-    scorer = DocumentScorer(
-        SentenceSet.from_vectors([sets[0].vectors], [sets[0].places[:, 3]]),
-        by="sentences",
-        normalization=normalization,  # type: ignore[arg-type]
-        direction=corpus.direction,
-    )
+    first, direction = SentenceSet.from_vectors([sets[0].vectors], [sets[0].places[:, 3]]), corpus.direction
+    scorer = DocumentScorer(first, by="sentences", normalization=normalization, direction=direction)  # type: ignore[arg-type]
     scorer.add(SentenceSet.from_vectors([one.vectors for one in sets[1:]], [one.places[:, 3] for one in sets[1:]]))
     expected = dict(zip(list(TEXTS)[1:], scorer.scores().tolist(), strict=True))
     assert rankings.runs["sentences"]["tides"] == pytest.approx(expected, abs=1e-5)
@@ -200,6 +196,5 @@ def test_documents_are_ranked_by_their_best_passages(tiny_encoder: Encoders) -> 
     unit = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in encoder.encode(answers, level="passage")]
     for query, vector in zip(QUESTIONS, encoder.encode_query(list(QUESTIONS.values())), strict=True):
         scores = [np.sort(part @ vector)[-3:].sum() / 3 / np.linalg.norm(vector) for part in unit]
-        expected = dict(zip((one.id for one in answers), scores, strict=True))
-        assert run[query] == pytest.approx(expected, abs=1e-5)
+        assert run[query] == pytest.approx(dict(zip((one.id for one in answers), scores, strict=True)), abs=1e-5)
     assert max(map(len, unit)) > 4

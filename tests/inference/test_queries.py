@@ -1,4 +1,4 @@
-"""Which precision the transformer computes in, and what a folder of vectors makes of it."""
+"""Queries, the similarity of vectors, and which precision the transformer computes in."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_what_is_cut_off_is_reported(tiny_encoder: Encoders, caplog: Log) -> Non
 
 
 @pytest.mark.parametrize("kind", ["cosine", "dot"])
-def test_similarity_is_the_models(tiny_encoder: Encoders, kind: str) -> None:
+def test_similarity_is_the_models(tiny_encoder: Encoders, kind: str, monkeypatch: Patch) -> None:
     encoder = tiny_encoder("bert", similarity=kind)
     draw = np.random.default_rng(0)
     a, b = draw.normal(size=(3, 16)).astype(np.float32), draw.normal(size=(5, 16)).astype(np.float32)
@@ -76,11 +76,25 @@ def test_similarity_is_the_models(tiny_encoder: Encoders, kind: str) -> None:
         pairs: Any = encoder.similarity_pairwise(embeddings1=left, embeddings2=right)
         assert type(pairs) is type(left)
         np.testing.assert_allclose(pairs, np.diag(expected), atol=1e-5)
+        # A single vector is a row, and no rows have no scores.
+        for count, rows in ((1, 0), (1, slice(1)), (0, slice(0))):
+            some: Any = encoder.similarity_pairwise(left[rows], right[rows])
+            assert type(some) is type(left) and some.shape == (count,)
+            np.testing.assert_allclose(some, np.diag(expected)[:count], atol=1e-5)
+    many = draw.normal(size=(2, 150, 16))
+    np.testing.assert_allclose(encoder.similarity_pairwise(*many), np.diag(encoder.similarity(*many)), atol=1e-12)
+    texts = ["Tides rise.", "Rice is steamed for twenty minutes."]
+    for encode in (encoder.encode, encoder.encode_query):
+        called: Any = encode(texts, batch_size=1, convert_to_numpy=False)
+        assert isinstance(called, torch.Tensor)
+        np.testing.assert_allclose(called, encode(texts, batch_size=32, convert_to_numpy=True), atol=1e-5)
     assert encoder.get_sentence_embedding_dimension() == encoder.encode_document(["Tides."]).shape[1]
     for home, name, here in ((encoder, "tokenize", "segment"), (graphdoc, "SentenceTransformer", "DocumentEncoder")):
         with pytest.raises(AttributeError, match=here):
             getattr(home, name)
     assert not hasattr(graphdoc, "to")
+    monkeypatch.delattr(graphdoc, "losses", raising=False)
+    assert graphdoc.losses.InfoNCELoss.__module__ == "graphdoc.losses.contrastive"
     assert not encoder.similarity(np.zeros((1, 16)), b).any()
     for one, other in (("x", "y"), (None, 5), (np.zeros((2, 3)), np.zeros((2, 4))), ([], [[1.0]])):
         with pytest.raises(SettingsError):

@@ -61,8 +61,7 @@ def test_gives_the_vectors_of_the_encoder(model: SentenceTransformer, encoder: D
     blank = model.encode(["", TEXTS[0], " "])
     assert not blank[[0, 2]].any() and np.allclose(blank[1], expected[0], atol=1e-5)
     assert not model.encode_query([""]).any()
-    prompted = model.encode(TEXTS[:1], prompt="About: ")
-    assert np.allclose(prompted, documents(encoder, [f"About: {TEXTS[0]}"]), atol=1e-5)
+    assert np.allclose(model.encode(TEXTS[:1], prompt="About: "), documents(encoder, [f"About: {TEXTS[0]}"]), atol=1e-5)
 
 
 def test_is_saved_and_loaded_again(

@@ -275,8 +275,7 @@ def test_nothing_stays_of_what_breaks_off(tmp_path: Path) -> None:
 
 def test_many_predictions(tmp_path: Path) -> None:
     def predictions(items: list[Prediction], threshold: float | None) -> Predictions:
-        several = items[0].multi_label
-        return Predictions(tuple(items), CLASSES, several, threshold, {"name": "m"}, Coverage(documents=2))
+        return Predictions(tuple(items), CLASSES, items[0].multi_label, threshold, {"name": "m"}, Coverage(documents=2))
 
     found, several = predictions(SINGLE, None), predictions(SEVERAL, 0.5)
     assert (len(found), found[1], found[:1], list(found)) == (2, SINGLE[1], (SINGLE[0],), SINGLE)

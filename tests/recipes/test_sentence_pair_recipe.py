@@ -126,8 +126,7 @@ BATCH = ("loss.negatives=in_batch", "loss.temperature=0.2", "loss.mlm_weight=0",
 
 
 def test_where_a_batch_is_compared_all_pairs_are_of_one_paragraph(overrides: list[str]) -> None:
-    start = start_of([*overrides, *BATCH])
-    recipe = SentencePairRecipe.from_run(start)
+    recipe = SentencePairRecipe.from_run(start_of([*overrides, *BATCH]))
     assert recipe.evaluation is not None
     recipe.load()
     batches = list(recipe.loader.batches())

@@ -111,8 +111,7 @@ def test_what_is_measured_is_what_the_loss_gives(overrides: list[str], tmp_path:
     recipe.load()
     start.encoder.model.eval()
     measured = recipe.evaluation.measure()
-    batch = next(iter(recipe.loader.batches()))
-    trained = CachedStep(start.encoder.model, recipe.objective).measure(batch)
+    trained = CachedStep(start.encoder.model, recipe.objective).measure(next(iter(recipe.loader.batches())))
     # 16 pairs that are not similar are all in the batch, and 12 that are, four of them twice.
     assert float(trained.metrics["dissimilar_orthogonality"]) == pytest.approx(measured["dissimilar_orthogonality"])
     assert float(trained.metrics["dissimilar_shared"]) == pytest.approx(measured["dissimilar_shared"], rel=1e-5)

@@ -51,8 +51,7 @@ def test_every_sentence_is_kept(
 
 def test_only_what_changed_is_encoded(sentences: DocumentIndex, documents: Documents) -> None:
     before = kept(sentences)
-    changed = Document("rice", [Section("Rice is washed. It is steamed.")])
-    report = sentences.update([*documents[:1], changed])
+    report = sentences.update([*documents[:1], Document("rice", [Section("Rice is washed. It is steamed.")])])
     assert (report.unchanged, report.replaced, report.encoded_sentences) == (1, 1, 2)
     after = kept(sentences)
     assert len(after["rice"][1]) == 2

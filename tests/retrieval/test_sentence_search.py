@@ -215,8 +215,7 @@ def test_the_best_pairs_are_those_of_the_best_paragraphs(tmp_path: Path, encoder
     long = " ".join(f"The tide number {number} floods the marsh and leaves." for number in range(12))
     source = Document("new", [Section(long, heading="Long"), Section("Zzz.", heading="Short")])
     index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
-    wood = Section("Lathes turn oak wood.", heading="Wood")
-    index.update([Document("other", [Section(long, heading="Same"), wood])])
+    index.update([Document("other", [Section(long, heading="Same"), Section("Lathes turn oak wood.", heading="Wood")])])
     (hit,) = index.search(source, by="sentences", direction="source")
     whole, short = hit.alignment.pairs
     # The only sentence of the short paragraph adds most of all sentences, and its paragraph less than the long one.

@@ -118,8 +118,7 @@ def check_nothing_is_lost(result: SegmentedDocument, tokenizer: PreTrainedTokeni
 def test_passages_reproduce_the_text_and_keep_to_the_limit(
     tokenizer: PreTrainedTokenizerFast, document: Document, max_tokens: int, passage_words: int
 ) -> None:
-    segmenter = Segmenter(tokenizer, SegmentationConfig(passage_words, max_tokens, max_passages=None))
-    result = segmenter.segment(document)
+    result = Segmenter(tokenizer, SegmentationConfig(passage_words, max_tokens, max_passages=None)).segment(document)
     check(result, tokenizer, max_tokens)
     check_nothing_is_lost(result, tokenizer)
 

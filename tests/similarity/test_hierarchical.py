@@ -167,8 +167,7 @@ def test_long_documents_are_compared_in_pieces(products: int, direction: Any, mo
 def test_given_moments_make_scores_independent_of_other_candidates() -> None:
     own, _ = sentences([[2, 2]], 5)
     candidates, _ = sentences([[2, 1], [3], [1, 1, 1]], 6)
-    usual = ScoreMoments.from_sample(own, candidates)
-    options: dict[str, Any] = {"normalization": "zscore", "moments": usual}
+    options: dict[str, Any] = {"normalization": "zscore", "moments": ScoreMoments.from_sample(own, candidates)}
     whole = score_documents(own, candidates, **options)
     for number in range(3):
         alone = score_documents(own, candidates.document(number), **options)
