@@ -18,7 +18,7 @@ from .encoder import DocumentEncoder
 from .errors import SettingsError
 from .evaluation.evaluator import Evaluator
 from .inference.segmenting import LONGEST_NAME, as_document
-from .losses import Loss
+from .losses import OWN_LOSSES, Loss
 from .registry import RECIPES, load
 from .runtime.files import write_text
 from .runtime.other_names import TRAINER, TRAINING, hint, no_attribute
@@ -62,21 +62,20 @@ def train(
     Returns:
         Folder of the trained model, or of the last checkpoint where the run was asked to stop.
     """
-    known = [(load(one.settings), one.recipe) for one in RECIPES.values()]
-    _, kind = max((len(own.__mro__), recipe) for own, recipe in known if isinstance(settings, own))
-    if encoder is not None and device is None:
-        device = encoder.device
-    with join_run(settings.training, device) as processes:
+    recipes = {load(one.settings): one.recipe for one in RECIPES.values()}
+    kind = next(recipes[own] for own in type(settings).__mro__ if own in recipes)
+    with join_run(settings.training, device if encoder is None else device or encoder.device) as processes:
         start = encoder or load_start(settings.model, processes.device)
         if encoder is None:
             start.name = settings.folder.name
         move_to_device(start.model, processes.device)
         config = start.model.config
         # A loss of the user's own does not say how vectors are compared; where ours does not, passages may be.
-        is_foreign = loss is not None and not type(loss).__module__.startswith("graphdoc.losses.")
-        is_kept = is_foreign or (settings.similarity is None and similarity_of(config.similarity).reads_passages)
+        is_foreign = loss is not None and not isinstance(loss, OWN_LOSSES)
+        similarity = getattr(loss, "similarity", settings.similarity)
+        is_kept = is_foreign or (similarity is None and similarity_of(config.similarity).reads_passages)
         if "similarity" not in settings.model.settings and not is_kept:
-            config.similarity = settings.similarity or "cosine"
+            config.similarity = similarity or "cosine"
         evaluation = None
         if evaluator is not None:
             call = partial(evaluator, start, processes)
@@ -143,6 +142,8 @@ class Trainer:
         show_progress_bar: bool | None = None,
         **training: Any,
     ) -> None:
+        if not isinstance(encoder, DocumentEncoder | str | PathLike):
+            raise SettingsError(f"encoder={described(encoder)} is neither a DocumentEncoder nor the name of a model")
         self.encoder = encoder if isinstance(encoder, DocumentEncoder) else None
         if self.encoder is not None and (unused := {"start", "settings"}.intersection(model or ())):
             raise SettingsError(f"model={min(unused)!r} is of a model that is still to be made; change the encoder")
@@ -161,6 +162,8 @@ class Trainer:
         start = encoder if isinstance(encoder, str | PathLike) else encoder.model.config.backbone or encoder.name
         source, in_memory = _documents(task.documents)
         losses = [] if loss is None else loss if isinstance(loss, Sequence) else [loss]
+        if any(isinstance(one, type) or not callable(one) for one in losses):
+            raise SettingsError(f"loss={described(loss)} is no object of a loss; give one, such as InfoNCELoss()")
         self._loss, of_loss = load(RECIPES[task.recipe].recipe).describe_losses(losses)
         measured = evaluator if isinstance(evaluator, Mapping) else {}
         sections: dict[str, Mapping[str, Any]] = {
@@ -183,6 +186,9 @@ class Trainer:
             section, _, name = key.partition(".")
             values[section] = {**values.get(section, {}), name: value} if name else value
         self.settings = kind(**values)
+        switches = {"share", "pairs"} & type(self.settings.validation).model_fields.keys()
+        if measured.keys() - switches and not self.settings.is_measured:
+            raise SettingsError(f"evaluator={described(measured)} measures nothing; set its {min(switches)}")
         if in_memory is not None:
             self.settings = self.settings.model_copy(update={"corpus": self.settings.corpus.with_documents(in_memory)})
 

@@ -222,6 +222,18 @@ def test_settings_may_extend_those_of_another_recipe(encoder: Encoders, tmp_path
     assert train(OwnSettings(corpus={"source": "a"}, output=str(tmp_path)), encoder=encoder()) == ViewRecipe.from_run
 
 
+class OwnContrast(InfoNCELoss):
+    """Compares as the loss that it extends."""
+
+
+def test_a_model_compares_as_its_loss_does(encoder: Encoders, documents: Documents, monkeypatch: Patch) -> None:
+    monkeypatch.setattr("graphdoc.trainer.run_recipe", lambda *_: None)
+    of_dot, of_cosine = encoder(similarity="cosine"), encoder(similarity="dot")
+    Trainer(of_dot, SubDocuments(documents), OwnContrast("dot")).train()
+    train(SubDocumentSettings(corpus={"source": "a"}), encoder=of_cosine, loss=InfoNCELoss("cosine"))
+    assert (of_dot.model.config.similarity, of_cosine.model.config.similarity) == ("dot", "cosine")
+
+
 def test_defaults_of_a_task_leave_settings_alone(encoder: Encoders, documents: Documents) -> None:
     settings = SubDocumentSettings(corpus={"source": "a"}, split="one_passage")  # type: ignore[arg-type]
     for task, given in ((SubDocuments(documents), settings), (SubDocuments(documents, "one_passage"), None)):
@@ -301,6 +313,9 @@ WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], ty
     "documents and no task": (lambda documents: documents, None, {}, SettingsError, "task"),
     "out of bounds": (SubDocuments, None, {"learning_rate": -1.0}, SettingsError, "learning_rate"),
     "documents of no kind": (lambda documents: SubDocuments(7), None, {}, SettingsError, "int"),
+    "no encoder": (SubDocuments, None, {"encoder": 123}, SettingsError, "123 (int)"),
+    "the class of a loss": (SubDocuments, InfoNCELoss, {}, SettingsError, "InfoNCELoss()"),
+    "no loss": (SubDocuments, "cosine", {}, SettingsError, "'cosine' (str)"),
     "a loss too many": (Groups, [PairCosineLoss(), ClassificationLoss()], {}, SettingsError, "PairCosineLoss"),
     "two losses of a kind": (SubDocuments, [InfoNCELoss()] * 2, {}, SettingsError, "InfoNCELoss"),
     "masked tokens twice": (SentencePairs, [MaskedTokenLoss()] * 2, {}, SettingsError, "MaskedTokenLoss"),
@@ -318,6 +333,9 @@ WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], ty
     "a tracker that does not start": (SubDocuments, None, {"report_to": ["mlflow"]}, OutputError, "nowhere"),
     "an unknown tracker": (SubDocuments, None, {"report_to": ["aim"]}, SettingsError, "report_to"),
     "several evaluators": (SubDocuments, None, {"evaluator": []}, SettingsError, "evaluator"),
+    "a share that is missing": (SubDocuments, None, {"evaluator": {"best": "accuracy"}}, SettingsError, "its share"),
+    "pairs that are missing": (Groups, None, {"evaluator": {"best": "f1"}}, SettingsError, "its pairs"),
+    "what is never measured": (SubDocuments, None, {"evaluator": {"best": "f1"}}, SettingsError, "best='f1'"),
     "settings of a loaded model": (SubDocuments, None, {"model": {"settings": {}}}, SettingsError, "settings"),
 }  # fmt: skip
 
@@ -332,8 +350,8 @@ def test_what_is_wrong_is_refused_before_a_passage_is_encoded(
     if kind is OutputError:
         pytest.importorskip("mlflow")
     with pytest.raises(kind) as caught:
-        given = {**FEW, **options}
-        Trainer(encoder(graph_layers=1), task(documents), loss, output=tmp_path / "run", tune="frozen", **given).train()
+        given: dict[str, Any] = {"encoder": encoder(graph_layers=1), **FEW, **options}
+        Trainer(task=task(documents), loss=loss, output=tmp_path / "run", tune="frozen", **given).train()
     if name != "unknown queries":
         assert named in str(caught.value)
     assert not (tmp_path / "run").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Self
@@ -104,11 +103,7 @@ class RankingEvaluator(Evaluator):
 
     def prepared(self, encoder: DocumentEncoder, *arguments: Any, **options: Any) -> Self:
         """The same evaluator with documents and queries cut and tokenized once (see :meth:`Evaluator.prepared`)."""
-        return super().prepared(encoder, *arguments, **options).with_queries_cut(encoder)
-
-    def with_queries_cut(self, encoder: DocumentEncoder) -> Self:
-        """The same evaluator with its queries cut and tokenized once, for documents that are prepared already."""
-        result = copy.copy(self)
+        result = super().prepared(encoder, *arguments, **options)
         result._segmented = list(segment_queries(encoder, self.queries.values()))
         return result
 

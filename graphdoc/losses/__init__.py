@@ -8,6 +8,9 @@ from .clustering import SubtopicLoss
 from .contrastive import InfoNCELoss, SupervisedContrastiveLoss
 from .pair import PairCosineLoss
 
+# What extends one of them is taken for it; all others are of users.
+OWN_LOSSES = ClassificationLoss, InfoNCELoss, MaskedTokenLoss, PairCosineLoss, SubtopicLoss, SupervisedContrastiveLoss
+
 __all__ = [
     "ClassificationLoss",
     "Gather",

@@ -117,8 +117,7 @@ class InfoNCELoss:
         candidate_groups = groups if candidate_groups is None else candidate_groups
         for own in (candidate_groups, groups if is_both else None):
             if own is not None and own.shape != candidates.shape[:1]:
-                shape = tuple(candidates.shape[:1])
-                raise ValueError(f"groups {tuple(own.shape)} must be {shape}; give candidate_groups, and one direction")
+                raise ValueError(f"groups {list(own.shape)}: candidates have one each; give theirs, and one direction")
         outputs = [self._one_way(anchors, candidates, groups, candidate_groups, positive, gather)]
         if is_both:
             outputs.append(self._one_way(candidates, anchors, candidate_groups, groups, positive, gather))

@@ -20,10 +20,9 @@ from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
 from ..evaluation.evaluator import Evaluator
 from ..evaluation.labels import split_of
-from ..graphs.batch import GraphBatch, Packing
+from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
-from ..inference.precision import training_precision
-from ..losses import Loss
+from ..losses import OWN_LOSSES, Loss
 from ..losses.base import ONE_PROCESS
 from ..modeling import DocumentConfig
 from ..runtime.arrays import Rows
@@ -118,7 +117,7 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
                 of_loss = {name: getattr(loss, name) for name in described.attributes}
                 is_described = loss == kind(**of_loss, **described.fixed)
                 return None if is_described else loss, {**described.chosen_by, **of_loss}
-            if type(loss).__module__.startswith("graphdoc.losses."):
+            if isinstance(loss, OWN_LOSSES):
                 fitting = ", ".join(kind.__name__ for kind in cls.losses)
                 raise SettingsError(f"loss={type(loss).__name__} is for another task; this one trains with {fitting}")
         return next(iter(losses), None), {}
@@ -301,7 +300,4 @@ def prepared_once(run: RunContext[Any], evaluator: Evaluator) -> Callable[[], Ma
 
 def measuring_step(run: RunContext[Any], objective: Objective) -> CachedStep:
     """The step that measures a run: every process has its own batches."""
-    training, model = run.settings.training, run.encoder.model
-    packing = Packing.on(model.device, training.token_budget, training.padding)
-    precision = training_precision(model.device)
-    return CachedStep(model, objective, precision=precision, packing=packing, gather=ONE_PROCESS)
+    return CachedStep.from_settings(run.encoder.model, objective, run.settings.training, gather=ONE_PROCESS)

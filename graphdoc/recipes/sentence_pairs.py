@@ -181,9 +181,7 @@ class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
         """See the same method of the base; masked tokens are added to a loss of pairs, and each can be alone."""
         masked = [loss for loss in losses if isinstance(loss, MaskedTokenLoss)]
         of_pairs = [loss for loss in losses if not isinstance(loss, MaskedTokenLoss)]
-        if len(masked) > 1:
-            return super().describe_losses(losses)
-        custom, values = super().describe_losses(of_pairs)
+        custom, values = super().describe_losses(of_pairs if len(masked) < 2 else losses)
         if "margin" in values:
             # There the setting is the distance of both.
             values["margin"] = round(1 - values["margin"], 12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -114,11 +115,6 @@ class SentencePairSettings(RunSettings):
         "training": {"batch_size": 8, "epochs": 50.0, "learning_rate": 2e-5},
         "loss": {"temperature": 0.05},
     }
-    # Accuracy is measured where a sentence is compared with all others, and masked tokens where some are.
-    metric_names = (
-        *("loss", "auc", "accuracy", "masked_accuracy", "masked_loss", "contrast_loss"),
-        *("positive_similarity", "spread"),
-    )
     # A sentence vector is that of the passage encoder, and tokens are masked below it.
     tunes: ClassVar[tuple[Tune, ...]] = ("full", "lora")
 
@@ -130,6 +126,13 @@ class SentencePairSettings(RunSettings):
     """the terms of the loss"""
     validation: SentencePairValidationSettings = SentencePairValidationSettings()
     """what is measured during training"""
+
+    @property
+    def metric_names(self) -> Sequence[str]:  # type: ignore[override]
+        """What can decide: accuracy if a sentence is compared with all others, masked tokens where some are guessed."""
+        among_all = ["accuracy"] if self.loss.compares_all else []
+        masked = ["masked_accuracy", "masked_loss"] if self.loss.mlm_weight else []
+        return ["loss", "auc", *among_all, *masked, "contrast_loss", "positive_similarity", "spread"]
 
     @model_validator(mode="after")
     def _check_pairs(self) -> Self:

@@ -313,7 +313,7 @@ class RunSettings(Settings):
             raise SettingsError(
                 f"training.batch_size={self.training.batch_size} leaves nothing to compare; take {self.least_batch}"
             )
-        if self.is_measured and self.validation.best not in self.metric_names:
+        if self.validation.best not in self.metric_names:
             there = ", ".join(self.metric_names)
             raise SettingsError(f"validation.best={self.validation.best!r} is not measured; there are {there}")
         return self

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from transformers import TrainerCallback, TrainerControl
 
 from ..errors import DocumentError, ModelError
-from ..graphs.batch import Packing
 from ..inference.precision import inference, training_precision
 from ..modeling import DocumentModel
 from ..runtime.processes import LONGEST_WAIT, Processes, StopRequest, exchange
@@ -183,11 +182,8 @@ class TrainingLoop:
             greater_is_better=recipe.evaluation and recipe.evaluation.greater_is_better,
         )  # fmt: skip
         self.accelerator = accelerator or make_accelerator(model.device, checkpoints.folder, settings.report_to)
-        self._step = CachedStep(
-            model, recipe.objective, precision=training_precision(model.device),
-            packing=Packing.on(model.device, settings.token_budget, settings.padding),
-            keep_activations=settings.keep_activations,
-        )  # fmt: skip
+        keep = settings.keep_activations
+        self._step = CachedStep.from_settings(model, recipe.objective, settings, keep_activations=keep)
         optimizer = make_optimizer(model, settings)
         self._schedule = make_schedule(optimizer, settings, steps)
         self._optimizer = self.accelerator.prepare_optimizer(optimizer)

@@ -140,16 +140,19 @@ def _add_low_rank_updates(model: DocumentModel, rank: int) -> None:
     inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets), transformer, ADAPTER)
 
 
+def _low_rank_layers(model: DocumentModel) -> list[tuple[str, Any]]:
+    """The layers that have low-rank updates, by name."""
+    return [(name, layer) for name, layer in model.named_modules() if hasattr(layer, "get_delta_weight")]
+
+
 def finish_tuning(model: DocumentModel) -> None:
     """Leave a model as it is used: with its low-rank updates added in, without the parts that training alone uses."""
-    for name, module in list(model.named_modules()):
-        layer: Any = module
-        if hasattr(layer, "get_delta_weight"):
-            base = layer.get_base_layer()
-            with torch.no_grad():
-                base.weight += layer.get_delta_weight(ADAPTER).to(base.weight.dtype)
-            parent, _, leaf = name.rpartition(".")
-            setattr(model.get_submodule(parent), leaf, base)
+    for name, layer in _low_rank_layers(model):
+        base = layer.get_base_layer()
+        with torch.no_grad():
+            base.weight += layer.get_delta_weight(ADAPTER).to(base.weight.dtype)
+        parent, _, leaf = name.rpartition(".")
+        setattr(model.get_submodule(parent), leaf, base)
     model.training_parts.clear()
     model.requires_grad_(True)
     model.eval()  # type: ignore[no-untyped-call]
@@ -166,12 +169,10 @@ def merged_weights(model: DocumentModel) -> dict[str, Tensor]:
     Those of parts that training alone uses are left out; those without an update are the model's own tensors.
     """
     weights = {name: tensor for name, tensor in without_low_rank(model).items() if not name.startswith(TRAINING_PARTS)}
-    for name, module in model.named_modules():
-        update = getattr(module, "get_delta_weight", None)
-        if update is not None:
-            key = f"{name}.weight"
-            with torch.no_grad():
-                weights[key] = weights[key] + update(ADAPTER).to(weights[key].dtype)
+    for name, layer in _low_rank_layers(model):
+        key = f"{name}.weight"
+        with torch.no_grad():
+            weights[key] = weights[key] + layer.get_delta_weight(ADAPTER).to(weights[key].dtype)
     return weights
 
 
@@ -182,9 +183,7 @@ def trained_updates(model: DocumentModel) -> dict[str, Tensor]:
     """
     elsewhere = (ENCODER, TRAINING_PARTS)
     updates = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith(elsewhere)}
-    for name, module in model.named_modules():
-        layer: Any = module
-        if hasattr(layer, "get_delta_weight"):
-            down, up = layer.lora_A[ADAPTER].weight, layer.lora_B[ADAPTER].weight
-            updates |= low_rank(f"{name}.weight", down, up, float(layer.scaling[ADAPTER]))
+    for name, layer in _low_rank_layers(model):
+        down, up = layer.lora_A[ADAPTER].weight, layer.lora_B[ADAPTER].weight
+        updates |= low_rank(f"{name}.weight", down, up, float(layer.scaling[ADAPTER]))
     return updates

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from ..graphs.batch import GraphBatch, MiniBatch, Packing
-from ..inference.precision import Precision, computed_in
+from ..inference.precision import Precision, computed_in, training_precision
 from ..losses import Gather, LossOutput
 from ..modeling import DocumentModel
+from ..settings.run import TrainingSettings
 from .objectives import MiniBatchTerm, Objective, TrainingBatch
 
 Input = TypeVar("Input")
@@ -246,6 +247,12 @@ class CachedStep:
         self.gather = Gather() if gather is None else gather
         self.scale: Tensor | float = 1.0
         self._node_size, self._graph_heads = model.config.node_size, model.config.graph_heads
+
+    @classmethod
+    def from_settings(cls, model: DocumentModel, objective: Objective, run: TrainingSettings, **options: Any) -> Self:
+        """The step of a run, with further arguments of the class by name."""
+        packing = Packing.on(model.device, run.token_budget, run.padding)
+        return cls(model, objective, precision=training_precision(model.device), packing=packing, **options)
 
     def __call__(self, batch: TrainingBatch) -> StepOutput:
         """Add the gradient of the loss over this process's share of a batch to the parameters' gradients."""

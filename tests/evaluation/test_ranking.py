@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from graphdoc.evaluation import RankedDocuments, RankingTable, best_weight, score_run
-from graphdoc.evaluation.measures import DEFAULT_MEASURES, Measure
+from graphdoc.evaluation.measures import DEFAULT_MEASURES, MEASURES, Measure
 from graphdoc.evaluation.resampling import resampled
 from graphdoc.evaluation.trec import source_documents
 
 pytest.importorskip("ir_measures")
 
-MEASURES = (
+BY_HAND = (
     "nDCG@1", "nDCG@3", "nDCG", "P@1", "P@20", "MRR", "MRR@2", "MAP", "MAP@3", "recall@3", "recall@100", "success@5",
 )  # fmt: skip
 DOCUMENTS = "abcdefghijkl"
@@ -25,7 +27,7 @@ def test_measures_by_hand() -> None:
     run = {"q1": {"a": 3.0, "b": 2.0, "c": 1.0, "d": 0.0}, "q2": {"b": 1.0}, "q4": {"a": 1.0}}
     # What is judged below 1 is not relevant; q3 has no ranking, and q4 no relevant document.
     qrels = {"q1": {"b": 2, "d": 1, "e": 1, "a": -1}, "q2": {"b": 1}, "q3": {"a": 1}, "q4": {"a": 0}}
-    found = score_run(run, qrels, MEASURES)
+    found = score_run(run, qrels, BY_HAND)
     gain, ideal = 2 / np.log2(3) + 1 / np.log2(5), 2 + 1 / np.log2(3) + 1 / 2
     first = [0, 2 / np.log2(3) / ideal, gain / ideal, 0, 2 / 20, 1 / 2, 1 / 2, 1 / 3, 1 / 6, 1 / 3, 2 / 3, 1]
     assert found.queries == ("q1", "q2", "q3")
@@ -58,7 +60,7 @@ def test_measures_as_users_write_them() -> None:
         ("hr-PUBLISHED@3", "HR-published@3"),
     ):
         assert str(Measure.parse(text)) == name
-    assert all(str(Measure.parse(name)) == name for name in (*MEASURES, *DEFAULT_MEASURES))
+    assert all(str(Measure.parse(name)) == name for name in (*BY_HAND, *DEFAULT_MEASURES))
     assert score_run({}, {"q1": {"a": 1}}, ["map", "ap", "MAP"]).measures == ("MAP",)
 
 
@@ -82,6 +84,14 @@ def test_measures_of_sdr_by_hand() -> None:
     # What was not retrieved stands last; the search for the best rank begins at the number of queries.
     nothing = score_run({"q1": {"a": 1.0}}, RELEVANT, OF_SDR, candidates=RankedDocuments(5))
     assert nothing.values.tolist() == [[0, 0, 0, 0, 0.5, 0]] * 2
+
+
+def test_every_measure_has_a_value_by_hand_and_a_row_of_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    table = page.partition("## Measures of rankings\n\n")[2].partition("\n\n")[0]
+    named = re.findall(r"`([^`]+)`", " ".join(row.split("|")[1] for row in table.splitlines()))
+    for there in ((*BY_HAND, *OF_SDR), named):
+        assert {Measure.parse(name).kind for name in there} == set(MEASURES)
 
 
 def test_systems_against_one() -> None:

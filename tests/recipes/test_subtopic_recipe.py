@@ -77,16 +77,11 @@ def test_a_run_leaves_a_model_that_finds_subtopics(finetune: Callable[..., int],
     assert config.subtopics == {"columns": 6, "neighbours": 5, "receptive_field": 12, "cluster_size": 4}
     assert (config.unit, config.trained) == ("sentence", False)
     first, second = (row["text"] for row in documents()[:2])
-    table = encoder.compare(
-        first, second, subtopics="adaptive", subtopic_model=folder, cluster_size=4, receptive_field=12
-    ).subtopics
-    assert table is not None
+    options: Any = {"subtopics": "adaptive", "subtopic_model": folder, "cluster_size": 4, "receptive_field": 12}
+    table, turned = (encoder.compare(*pair, **options).subtopics for pair in ((first, second), (second, first)))
+    assert table is not None and turned is not None
     assert 1 <= len(table.rows) <= 6
     assert sum(len(row.a) + len(row.b) for row in table.rows) == 24
-    turned = encoder.compare(
-        second, first, subtopics="adaptive", subtopic_model=folder, cluster_size=4, receptive_field=12
-    ).subtopics
-    assert turned is not None
     assert {(row.a, row.b) for row in table.rows} == {(row.b, row.a) for row in turned.rows}
     # Document vectors stay the mean of the sentences.
     (_, sentences), *_ = encoder.stream([first], level="sentence")

@@ -169,9 +169,6 @@ def test_they_are_in_checkpoints_and_not_in_the_model(
         reader.load_weights(folder)
 
 
-needs_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
-
-
 @pytest.fixture
 def settings(backbone_folder: Backbones, tmp_path: Path) -> SubDocumentSettings:
     """Three steps on 36 documents without dropout."""
@@ -202,7 +199,7 @@ def test_an_accelerator_trains_the_model_that_a_processor_does(
 
 
 @pytest.mark.multi_gpu
-@needs_gpus
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 def test_a_run_stays_on_the_gpu_that_is_named(settings: SubDocumentSettings) -> None:
     """Several GPUs are there, and no launcher: none of the others is touched."""
     last = torch.cuda.device_count() - 1
