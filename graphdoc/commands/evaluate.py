@@ -42,7 +42,7 @@ class PartOptions:
         """All sources of train and test, which are named in one of both ways."""
         is_whole = bool(self.test) and bool(self.train or not needs_train)
         if is_whole == bool(corpora) or (self.train and not self.test):
-            raise EvaluationError("name a corpus with a column split, or --train SOURCE and --test SOURCE")
+            raise EvaluationError("name a corpus with a column split, or without one --train SOURCE and --test SOURCE")
         return [*corpora, *self.train, *self.test]
 
     def read(
@@ -57,7 +57,11 @@ class PartOptions:
         for name, sources in (("train", self.train), ("test", self.test)):
             parts[name] += reading.documents(sources, report) if sources else ()
         if not parts["test"]:
-            wanted = "has test in its column split; write it there, or give --test SOURCE" if corpora else "is there"
+            wanted = (
+                "has test in its column split; write it there, or name no corpus, but --test SOURCE"
+                if corpora
+                else "is there"
+            )
             raise EvaluationError(f"no document of {' '.join(corpora or self.test)} {wanted}")
         return parts["train"], parts["test"]
 

@@ -246,8 +246,7 @@ def _write(
     workers = settings.processes // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
     def tokenized() -> Iterator[TokenizedDocument]:
-        share = islice(source.documents(report), rank, None, count)
-        own = tokenize_in_order(share, segmenter, workers, paragraph)
+        own = tokenize_in_order(islice(source.documents(report), rank, None, count), segmenter, workers, paragraph)
         while any(parts := gathered(processes, list(islice(own, BLOCK_DOCUMENTS)))):
             yield from interleaved(parts)
 

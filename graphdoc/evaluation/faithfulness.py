@@ -191,8 +191,7 @@ def _classes(encoder: DocumentEncoder, documents: Sequence[SegmentedDocument]) -
         decision = max(prediction.decisions, key=lambda one: one.logit)
 
         def probability(shortened: Shortened, column: int = prediction.classes.index(decision.label)) -> Floats:
-            logits = torch.from_numpy(shortened.logits)
-            return probabilities_of(logits, multi_label)[:, column].astype(np.float64)
+            return probabilities_of(torch.from_numpy(shortened.logits), multi_label)[:, column].astype(np.float64)
 
         yield document, decision.contributions.astype(np.float64), probability
 

@@ -87,8 +87,7 @@ def _collate(
     passage_vectors: PassageVectors | None = None,
 ) -> TrainingBatch:
     examples, (epoch, *_), rows = zip(*places, strict=True)
-    vectors = vectors_at(passage_vectors, rows)
-    return sub_document_batch(examples, split, epoch, graph=graph, passage_vectors=vectors)
+    return sub_document_batch(examples, split, epoch, graph=graph, passage_vectors=vectors_at(passage_vectors, rows))
 
 
 def _begin(run: RunContext[SubDocumentSettings]) -> tuple[SubDocumentSplit, Objective]:

@@ -192,8 +192,9 @@ class Evidence(Cosine):
     reads_reference: ClassVar[bool] = True
     meaning: ClassVar[str] = (
         "Evidence is how far the words and the vectors of both documents are more alike than those of unrelated "
-        "documents are on average, in standard deviations. Their sum is shown from 0 to 1; 6 is 0.5. Documents of "
-        "one kind, such as cases of one court, are closer by themselves."
+        "documents are on average, in standard deviations. Their sum is shown from 0 to 1; 6 is 0.5. Long documents "
+        "share more, so that the unrelated pairs of a share are of like length. Documents of one kind, such as cases "
+        "of one court, are closer by themselves."
     )
 
     def __init__(self, reference: Reference | None = None) -> None:

@@ -98,8 +98,7 @@ class TestTable:
             assert row.source_kind == kinds[row.source] and row.target_kind == kinds[row.target]
             assert row.source_text == texts[row.source] and row.target_text == texts[row.target]
             if row.source_kind == "passage":
-                section = structured[0].sections[passages[row.source - 1].section]
-                assert row.source_heading == section.heading
+                assert row.source_heading == structured[0].sections[passages[row.source - 1].section].heading
             expected = {
                 ("document", "section"): "document section",
                 ("passage", "section"): "section passage",

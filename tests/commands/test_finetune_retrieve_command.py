@@ -57,8 +57,7 @@ def test_a_trained_model_finds_answers(retrieve: Retrieve, judged: tuple[str, ..
     # Other answers of a query are in its batch now and then.
     assert len(losses) == 56 and 0 < sum(entry["left_out_share"] for entry in losses) / len(losses) < 0.3
     # Vectors of the model are compared as the loss does.
-    encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
-    assert encoder.model.config.similarity == "cosine"
+    assert DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu").model.config.similarity == "cosine"
 
 
 def test_queries_made_of_documents_and_pairs_with_documents(retrieve: Retrieve, tmp_path: Path) -> None:

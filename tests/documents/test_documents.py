@@ -90,8 +90,7 @@ def test_to_dict_reads_back(sections: list[dict[str, Any]], id: str, title: str,
 def test_columns_can_be_named() -> None:
     columns = Columns(text="body", title="headline", id="key", label="class")
     row = {"body": "Words.", "headline": "T", "key": "k", "class": 2, "text": "other"}
-    document = Document.from_mapping(row, columns=columns)
-    assert document == Document("k", (Section("Words."),), "T", 2, {"text": "other"})
+    assert Document.from_mapping(row, columns=columns) == Document("k", (Section("Words."),), "T", 2, {"text": "other"})
     plain = Document.from_mapping({"_id": "C1", "title": "T", "text": "Words.", "label": ["a", "b"], "rating": 3})
     assert plain == Document("C1", (Section("Words."),), "T", ("a", "b"), {"rating": 3})
     assert Document.from_mapping({"id": "a", "_id": "b", "text": "x"}).metadata == {"_id": "b"}

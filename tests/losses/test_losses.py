@@ -360,8 +360,7 @@ def several_labels(draw: np.random.Generator) -> Drawn:
         exact = ((logits > 0) == targets).all(axis=1)
         return {"loss": mean(-weights * t * np.log(p) - (1 - t) * np.log(1 - p)), "accuracy": mean(exact)}
 
-    loss = ClassificationLoss(True, given, smoothing)
-    return Drawn(loss, [draw.normal(size=(documents, 4))], [targets], formula)
+    return Drawn(ClassificationLoss(True, given, smoothing), [draw.normal(size=(documents, 4))], [targets], formula)
 
 
 def classified(draw: np.random.Generator) -> tuple[int, float, Any, Array, tuple[float, ...] | None]:
@@ -375,8 +374,7 @@ def masked_tokens(draw: np.random.Generator) -> Drawn:
 
     def formula(logits: Array) -> dict[str, float]:
         loss = mean([surprise(row, token) for row, token in zip(logits, tokens, strict=True)])
-        right = mean(logits.argmax(1) == tokens)
-        return {"loss": weight * loss, "masked_loss": loss, "masked_accuracy": right}
+        return {"loss": weight * loss, "masked_loss": loss, "masked_accuracy": mean(logits.argmax(1) == tokens)}
 
     return Drawn(MaskedTokenLoss(weight), [3 * draw.normal(size=(len(tokens), 7))], [tokens], formula)
 

@@ -147,8 +147,7 @@ def test_the_equation_is_the_papers(heads: int) -> None:
     assert pairs.T.tolist() == sorted(pairs.T.tolist(), key=lambda pair: pair[::-1])
     first, seen = 0, 0
     for ids in IDS:
-        rows = chunks[first : first + len(ids)].numpy()
-        expected, by_pair = attention_by_hand(layer, rows, sections_of(ids))
+        expected, by_pair = attention_by_hand(layer, chunks[first : first + len(ids)].numpy(), sections_of(ids))
         np.testing.assert_allclose(added[first : first + len(ids)].detach().numpy(), expected, atol=1e-12)
         for (source, target), weight in by_pair.items():
             np.testing.assert_allclose(found[first + source, first + target], weight, atol=1e-12)
@@ -239,8 +238,7 @@ def test_neighbours_packing_and_the_order_of_passages_have_no_influence(
         moved = passages[[first + row for row in order]]
         alone = readout(moved, moved, batch)
         assert float((together.documents[number] - alone.documents[0]).detach().abs().max()) < 1e-5
-        found = together.sections[section : section + len(alone.sections)]
-        assert float((found - alone.sections).abs().max()) < 1e-5
+        assert float((together.sections[section : section + len(alone.sections)] - alone.sections).abs().max()) < 1e-5
         first, section = first + len(one), section + len(alone.sections)
     assert section == len(together.sections)
 
@@ -262,8 +260,7 @@ def test_moving_sections_with_their_ids_moves_nothing(tiny_model, random_documen
         for kind in kinds:
             batch = GraphBatch.from_documents([own], kind, split=True)
             shuffled = GraphBatch.from_documents([moved], kind)
-            natural = shuffled.split_into(*batch.places[order].T)
-            expected, found = model(batch), model(natural)
+            expected, found = model(batch), model(shuffled.split_into(*batch.places[order].T))
             assert float((found.sections - expected.sections).abs().max()) < 1e-5
             assert float((found.documents - expected.documents).abs().max()) < 1e-5
             numbered_anew = shuffled.split_into(section_ids([1, 1, 2, 2, 2, 0, 0, 0]))

@@ -8,7 +8,7 @@ import runpy
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from two_processes import LAUNCHERS, launched, run_commands
 from typed import Encoders, Output, Patch
 
 from graphdoc.cli import main
-from graphdoc.registry import RECIPES
+from graphdoc.registry import RECIPES, load
 from graphdoc.settings.loading import shipped_configs
 from graphdoc.training.objectives import TrainingBatch
 from graphdoc.training.step import CachedStep
@@ -203,6 +203,10 @@ def test_help_of_a_script_is_that_of_its_command(capsys: Output) -> None:
 def test_every_script_is_that_of_a_recipe() -> None:
     there = {str(path.relative_to(ROOT)) for of in ("pretrain", "finetune") for path in (ROOT / of).glob("*.py")}
     assert there <= {script_of(words) for words in RECIPES}
+    for words in ("finetune compare", "finetune views"):
+        loss: Any = load(RECIPES[words].settings).model_fields["loss"].annotation
+        text = (ROOT / script_of(words)).read_text(encoding="utf-8")
+        assert all(f'"{kind}": ' in text for kind in get_args(loss.model_fields["kind"].annotation)), words
 
 
 @pytest.mark.distributed

@@ -74,8 +74,7 @@ def test_one_section_is_the_document_and_vectors_made_before_go_along(examples: 
     sections = DocumentSections(3, section_positions="shuffled")
     vectors = []
     for example in examples:
-        alone = section_batch([example], DocumentSections(1), 0, {})
-        vectors.append(model.encode_passages(alone.graphs).numpy())
+        vectors.append(model.encode_passages(section_batch([example], DocumentSections(1), 0, {}).graphs).numpy())
     for most in (None, 15):
         options = {"graph": "section", "most_tokens": most}
         expected = section_batch(examples, sections, 1, {}, **options)

@@ -95,6 +95,16 @@ def test_only_changed_passages_are_encoded(tmp_path: Path, encoder: DocumentEnco
         assert ours[key]["text"] == row["text"]
 
 
+def test_a_processor_writes_what_it_encodes_in_half_a_minute(
+    index: DocumentIndex, documents: Documents, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr("graphdoc.retrieval.updating.WINDOW_PASSAGES", 4)
+    written, write = list[list[str]](), index._store.write
+    monkeypatch.setattr(index._store, "write", lambda rows, ids: (written.append(ids), write(rows, ids)))
+    index.update([replace(one, title="Changed") for one in documents])
+    assert written == [[one.id] for one in documents]
+
+
 def test_a_replaced_document_leaves_no_rows_behind(index: DocumentIndex, documents: Documents) -> None:
     short = replace(documents[0], sections=(Section("Nothing but quartz."),))
     # Longer, and shorter again.

@@ -222,8 +222,7 @@ def test_a_section_that_attention_gives_nothing_has_a_vector(tiny_encoder: Encod
     encoded = encoder.encode_levels(structured[0])
     assert sorted(encoded.weights)[-2:] == [0, 1]
     means = [encoded.passages[encoded.section_rows == row].mean(0) for row in range(len(encoded.section_numbers))]
-    alone = encoded.section_rows[encoded.weights.argmax()]
-    means[alone] = encoded.passages[encoded.weights.argmax()]
+    means[encoded.section_rows[encoded.weights.argmax()]] = encoded.passages[encoded.weights.argmax()]
     for found in (encoded.sections, encoder.encode(structured[0], level="section")):
         np.testing.assert_allclose(found, means, atol=1e-6)
 

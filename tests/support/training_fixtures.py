@@ -112,7 +112,6 @@ def stream(settings: SettingsFactory, segmenter: Segmenter) -> Stream:
     """Streams a corpus of such settings to one process or several: ``stream(process(1, 2), shuffled=7)``."""
 
     def make(processes: Any = None, *, seed: int = 0, shuffled: int = 10_000, **changes: Any) -> StreamingCorpus:
-        chosen = settings(streaming=True, **changes)
-        return StreamingCorpus(chosen, segmenter, processes, seed=seed, shuffled=shuffled)
+        return StreamingCorpus(settings(streaming=True, **changes), segmenter, processes, seed=seed, shuffled=shuffled)
 
     return make

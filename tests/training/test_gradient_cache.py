@@ -249,7 +249,6 @@ def test_the_graph_and_the_loss_are_in_fp32_under_autocast(model: DocumentModel,
     step = CachedStep(model, SubDocumentObjective(LOSS), precision="bfloat16", packing=Packing(90))
 
     loss = step(batch).loss
-
     assert loss.dtype == torch.float32
     found = gradients(model)
     assert all(gradient.dtype == torch.float32 and torch.isfinite(gradient).all() for gradient in found.values())
