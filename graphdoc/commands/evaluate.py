@@ -58,9 +58,7 @@ class PartOptions:
             parts[name] += reading.documents(sources, report) if sources else ()
         if not parts["test"]:
             wanted = (
-                "has test in its column split; write it there, or name no corpus, but --test SOURCE"
-                if corpora
-                else "is there"
+                "has test in its column split; write it there, or name --test SOURCE alone" if corpora else "is there"
             )
             raise EvaluationError(f"no document of {' '.join(corpora or self.test)} {wanted}")
         return parts["train"], parts["test"]
