@@ -57,9 +57,7 @@ class PartOptions:
         for name, sources in (("train", self.train), ("test", self.test)):
             parts[name] += reading.documents(sources, report) if sources else ()
         if not parts["test"]:
-            wanted = (
-                "has test in its column split; write it there, or name --test SOURCE alone" if corpora else "is there"
-            )
+            wanted = "has test in its column split; write it there, or give --test alone" if corpora else "is there"
             raise EvaluationError(f"no document of {' '.join(corpora or self.test)} {wanted}")
         return parts["train"], parts["test"]
 
