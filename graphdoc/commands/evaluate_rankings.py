@@ -122,8 +122,7 @@ def _show(
     best = Table([names("ranked by"), TableColumn(first, half_interval), ahead, "ms"])
     means = Table([names("ranked by"), *table.measures])
     for name, scores in table.scores.items():
-        milliseconds = rankings.milliseconds.get(name)
-        best.add(name, table.estimate(name, first), table.difference(name, first), milliseconds)
+        best.add(name, table.estimate(name, first), table.difference(name, first), rankings.milliseconds.get(name))
         means.add(name, *scores.means.values())
     frame = table.to_frame()
     cells = frame.astype(object).where(frame.notna(), None).itertuples(index=False)

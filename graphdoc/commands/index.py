@@ -142,8 +142,7 @@ def update_index(
         # Only now that there is something to put into it.
         kept, most = (repeats or LEAVE_OUT) == KEEP, model.most_passages
         opened = DocumentIndex.create(path, model.load(), sentences=sentences, repeats=kept, max_passages=most)
-    noted = noting_languages(opened.encoder, documents)
-    update = opened.update(noted, on_error=reading.on_unencodable(sources))
+    update = opened.update(noting_languages(opened.encoder, documents), on_error=reading.on_unencodable(sources))
     report.leave_out(update.skipped)
     return opened, update
 

@@ -79,8 +79,7 @@ def _match_two(outputs: Outputs, first: Document, second: Document, model: Model
         for side, segmented, sentences in (("A", matched.a, view.a), ("B", matched.b, view.b)):
             for sentence in sentences:
                 span = segmented.passages[sentence]
-                heading = segmented.document.section_name(span.section)
-                target.passage(f"  {side}  {heading}: {segmented.text(span)}")
+                target.passage(f"  {side}  {segmented.document.section_name(span.section)}: {segmented.text(span)}")
     target.print()
     for side, beyond in zip("AB", matched.beyond, strict=True):
         if beyond:

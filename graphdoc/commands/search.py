@@ -224,8 +224,7 @@ def _print_pairs(target: Terminal, alignment: HitAlignment, most: int) -> None:
             heading = alignment.heading(side, getattr(pair, side))
             # A paragraph that was compared as a whole is known by its first sentence.
             sentence = alignment.first_sentence(side, getattr(pair, side)) if best is None else getattr(best, side)
-            text = alignment.text(side, sentence)
-            lines.append(": ".join(filter(None, (heading, text))))
+            lines.append(": ".join(filter(None, (heading, alignment.text(side, sentence)))))
         target.lines([f"   {parts}: cosine {pair.score:.2f}, {pair.contribution:.4f} of the score{sentences}"])
         for line in lines:
             target.passage(f"     {line}")

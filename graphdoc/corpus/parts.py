@@ -173,8 +173,7 @@ def prepare_passage_vectors(
         "precision": precision,
     }
     content = json.dumps(made_of, sort_keys=True, default=str).encode()
-    fingerprint = weights_hash(model.passage_encoder.state_dict(), content)
-    folder = corpus.folder / f"passage-vectors-{fingerprint}"
+    folder = corpus.folder / f"passage-vectors-{weights_hash(model.passage_encoder.state_dict(), content)}"
     rank, count = (processes.rank, processes.count) if processes is not None else (0, 1)
     if rank == 0:
         remove_abandoned(folder)

@@ -193,8 +193,7 @@ class RankingTable:
 
     def estimate(self, system: str, measure: str) -> Estimate:
         """A mean with its bootstrap over queries; all systems have the same resamples, so differences are paired."""
-        column = self.measures.index(measure)
-        return Estimate(self.scores[system].means[measure], self._samples[system][:, column])
+        return Estimate(self.scores[system].means[measure], self._samples[system][:, self.measures.index(measure)])
 
     def difference(self, system: str, measure: str) -> Estimate | None:
         """By how much a system is ahead of :attr:`against`; None for that system itself, or without one."""

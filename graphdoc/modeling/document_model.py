@@ -331,7 +331,6 @@ class DocumentModel(PreTrainedModel):
         means = mean_by_group(passages, rows.document_of, rows.counts)
         nodes = nodes.index_copy(0, rows.passages, passages).index_copy(0, rows.documents, means)
         if len(rows.sections):
-            members = passages.index_select(0, rows.members)
-            means = mean_by_group(members, rows.section_of, rows.section_counts)
+            means = mean_by_group(passages.index_select(0, rows.members), rows.section_of, rows.section_counts)
             nodes = nodes.index_copy(0, rows.sections, means)
         return nodes

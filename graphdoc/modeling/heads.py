@@ -67,8 +67,7 @@ class SubtopicHead(nn.Module):
 
     def forward(self, sentences: Tensor, rows: NodeRows) -> Tensor:
         """Logits, ``(sentences, columns)``, of sentences after the graph, ``(sentences, width)``, pair after pair."""
-        means = mean_by_group(sentences, rows.document_of, rows.counts)
-        centred = sentences - means.index_select(0, rows.document_of)
+        centred = sentences - mean_by_group(sentences, rows.document_of, rows.counts).index_select(0, rows.document_of)
         squares = centred.square().mean(dim=1, keepdim=True)
         variance = mean_by_group(squares, rows.document_of, rows.counts).clamp(min=SMALLEST_VARIANCE)
         logits: Tensor = self.linear(centred * variance.rsqrt().index_select(0, rows.document_of))

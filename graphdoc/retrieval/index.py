@@ -290,8 +290,7 @@ class DocumentIndex:
             return encoded
         known = None
         if self.paragraph is not None:
-            rows = self._store.select(["id", *SENTENCE_COLUMNS], IS_DOCUMENT, ids=[id])
-            stored = stored_sentences(rows)[1]
+            stored = stored_sentences(self._store.select(["id", *SENTENCE_COLUMNS], IS_DOCUMENT, ids=[id]))[1]
             known = stored.vectors.astype(np.float32) if stored else None
         return with_sentences(encoder, encoded, known=known, paragraph=self.paragraph)
 

@@ -146,8 +146,7 @@ class LanceStore:
             raise RetrievalError(f"{path} holds an index already, or what is left of one; choose another path")
         schema = schema.with_metadata({RECORD: json.dumps(record, ensure_ascii=False).encode()})
         mode = "overwrite" if is_there else "create"
-        table = _run(address, lambda: connection.create_table(TABLE, schema=schema, mode=mode))
-        store = cls(table, address, schema)
+        store = cls(_run(address, lambda: connection.create_table(TABLE, schema=schema, mode=mode)), address, schema)
         store.prepare()
         return store
 

@@ -143,5 +143,4 @@ def serve(application: Any, host: str, port: int, announce: Callable[[str], obje
     except (OSError, UnicodeError) as error:
         raise RetrievalError(f"http://{host}:{port} cannot be served ({error}); change --port or --host") from error
     with listener:
-        config = uvicorn.Config(application, log_level="warning", ws="none", timeout_graceful_shutdown=5)
-        Server(config).run([listener])
+        Server(uvicorn.Config(application, log_level="warning", ws="none", timeout_graceful_shutdown=5)).run([listener])

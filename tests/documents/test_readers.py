@@ -350,7 +350,7 @@ def test_missing_things(tmp_path: Path, monkeypatch: Patch, source: Any, value: 
         ("b.txt", "é".encode("utf-16"), None, None), ("f.txt", codecs.BOM_UTF8 + "é".encode(), None, None),
         ("d.xml", "<?xml version='1.0' encoding='ISO-8859-1'?><html><p>é</p></html>".encode("latin-1"), None, None),
         ("a.txt", "é".encode("latin-1"), "latin-1", None), ("e.csv", "text\né\n".encode("cp1252"), "cp1252", None),
-        ("e.csv", "text\né\n".encode("cp1252"), "utf-16", "utf-16"),
+        ("e.csv", "text\né\n".encode("cp1252"), "utf-16", "utf-16"), ("h.txt", "é".encode(), "cp1252", None),
         # Wide encodings without a mark are named.
         *((name, "Käse reift lange.".encode("utf-16-le"), None, "utf-16-le") for name in ("g.txt", "g.html")),
     ],

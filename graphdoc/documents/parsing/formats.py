@@ -242,8 +242,8 @@ def decoding_error(error: UnicodeError, encoding: str, offset: int = 0) -> Docum
 def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str] | None = None) -> str:
     """Turn the bytes of a whole file into text.
 
-    A byte order mark decides; then the given encoding; and only if that fails the one that XML or HTML declares. Of
-    UTF-8 a few wrong bytes become U+FFFD, and what declares nothing may be in the encoding that was usual in the
+    A byte order mark decides; then UTF-8; then the given encoding; and only if that fails the one that XML or HTML
+    declares. Of UTF-8 a few wrong bytes become U+FFFD, and what declares nothing may be in the encoding usual in the
     language of a page, or the only one that makes Russian or Japanese of it; these are added to the warnings.
 
     Raises:
@@ -251,6 +251,12 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
     """
     refuse_other_kind(content, kind)
     encoding = next((marked for mark, marked in _BYTE_ORDER_MARKS if content.startswith(mark)), encoding)
+    if warnings is not None and not encoding.lower().startswith(("utf", "u8")) and not content.isascii():
+        # No text of another encoding reads as UTF-8 by chance: in a folder some files are that already.
+        with suppress(UnicodeError):
+            content.decode("utf-8")
+            warnings.append(f"it is UTF-8, and was not read as {encoding}")
+            encoding = "utf-8"
     try:
         text = content.decode(encoding)
     except UnicodeError as error:

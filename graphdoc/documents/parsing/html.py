@@ -42,6 +42,10 @@ _PERMALINK_WORDS = frozenset(
 )
 
 
+# Boxes of DocBook, whose headings are no headings of the document.
+_BOXES = names("tip note warning caution important")
+
+
 def _mark(root: _Element) -> None:
     """Rename what is not shown, is navigation or a popup, and the signs beside headings, to be left out."""
     # The innermost heading around every element, and the text of every heading.
@@ -74,7 +78,8 @@ def _mark_of(element: _Element, heading: _Element | None, texts: dict[_Element, 
     if heading is not None and name == "button" and shown(element) != _text_of(heading, texts):
         # The heading of a section that opens on a click is a button itself.
         return "heading-button"
-    return ""
+    box = element.getparent() if name in HEADINGS and element.get("class") == "title" else None
+    return "p" if box is not None and box.get("class") in _BOXES else ""
 
 
 def _text_of(heading: _Element, texts: dict[_Element, str]) -> str:

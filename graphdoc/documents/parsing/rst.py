@@ -33,7 +33,7 @@ _LINES = (nodes.list_item, nodes.term, nodes.field_name, nodes.option_group, nod
 _ROLE = re.compile(r"(?::[A-Za-z][\w.+-]*)+:`([^`]*)`")
 # The target of a link, and what stands before a name that is shown without its modules, or without a link.
 _TARGET = re.compile(r"\s*<[^<>]*>$|^~(?:\w+\.)*|^!")
-_DIRECTIVE = re.compile(r"\.\. +([\w:.+-]+)::[ \t]*([^\n]*)\n?")
+_DIRECTIVE = re.compile(r"(?:\.\. +)?(?:\|[^|\n]+\| +)?([\w:.+-]+)::[ \t]*([^\n]*)\n?")
 _SIGN = re.compile(r"[\W_]")
 _OPTION = re.compile(r"(?:[ \t]+:[\w-]+:[^\n]*\n?)*")
 _WITHOUT_TEXT = names(

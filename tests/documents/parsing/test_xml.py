@@ -184,7 +184,8 @@ def test_nothing_is_included(tmp_path: Path) -> None:
     file = tmp_path / "page.rst"
     file.write_text(
         "Words.\n\n.. include:: secret.txt\n\n.. raw:: html\n   :file: secret.txt\n\n"
-        ".. csv-table::\n   :file: secret.txt\n\n.. literalinclude:: secret.txt\n"
+        ".. |m| raw:: html\n\n   secret words\n\n.. csv-table::\n   :file: secret.txt\n\n"
+        ".. literalinclude:: secret.txt\n"
     )
     document = Document.from_file(file)
     assert "secret words" not in document.text and "Words." in document.text

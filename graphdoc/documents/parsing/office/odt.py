@@ -45,7 +45,7 @@ def parse_odt(content: bytes) -> ParsedDocument:
     if "META-INF/manifest.xml" in archive and b"encryption-data" in archive.read("META-INF/manifest.xml"):
         raise DocumentError("it is protected by a password; save it as ODT without one")
     tree = archive.tree("content.xml")
-    body = next(iter(tree.iter("{*}text")), None)
+    body = tree.find("{*}body/{*}text")
     if body is None:
         raise DocumentError("its content has no text; it is damaged, or no ODT file at all")
     styles = _styles(tree)

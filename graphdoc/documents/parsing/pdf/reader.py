@@ -58,9 +58,9 @@ def parse_pdf(content: bytes) -> ParsedDocument:
             outline.separate(Break.PARAGRAPH)
             outline.write(joined_lines(row.text))
     parsed = outline.finish(opening_title=title_place < 0)
-    title = heading_text(joiner.text(blocks[title_place].lines)) if title_place >= 0 else parsed.title
-    file_title = joined_lines(str(described["title"]))
-    return parsed_document(parsed.sections, title, dropped, warnings, file_title=file_title)
+    # Signs of footnotes may follow it.
+    title = heading_text(joiner.text(blocks[title_place].lines)).rstrip(" ∗†‡") if title_place >= 0 else parsed.title
+    return parsed_document(parsed.sections, title, dropped, warnings, file_title=joined_lines(str(described["title"])))
 
 
 def _title(blocks: Sequence[Block], levels: dict[int, int], named: str, joiner: TextJoiner) -> int:

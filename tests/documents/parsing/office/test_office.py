@@ -30,12 +30,10 @@ def outline(parsed: ParsedDocument) -> list[tuple[int, str, str]]:
 
 
 def odt(body: str, styles: str = "") -> bytes:
-    spaces = "".join(
-        f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{urn}:1.0"'
-        for name, urn in (("office", "office"), ("text", "text"), ("table", "table"), ("style", "style"))
-    )
+    named = ("office", "text", "table", "style", "number")
+    spaces = "".join(f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in named)
     spaces += ' xmlns:fo="urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0"'
-    inside = f"<office:automatic-styles>{styles}</office:automatic-styles>"
+    inside = f"<office:automatic-styles><number:text>. </number:text>{styles}</office:automatic-styles>"
     inside += f"<office:body><office:text>{body}</office:text></office:body>"
     return archive({"content.xml": f"<office:document-content{spaces}>{inside}</office:document-content>"})
 

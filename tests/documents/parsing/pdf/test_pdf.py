@@ -73,7 +73,7 @@ def test_sizes_weights_and_numbers_make_headings_of_levels() -> None:
     middle = [Words(230, 790, "A river", 18, "B"), *column(*((HIGH, 18, "B"),) * 2, top=766)]
     assert names(parse_pdf(write_pdf([middle], title="(anonymous)")))[:2] == ["A river", HIGH]
     # Wherever it begins.
-    assert read([Words(100, 790, "A river", 25, "B"), *column(*((HIGH, 17, "B"),) * 4, top=690)]).title == "A river"
+    assert read([Words(100, 790, "A river\x86", 25, "B"), *column(*((HIGH, 17, "B"),) * 4, top=690)]).title == "A river"
     levels = [(2, HIGH), (3, "At body size"), (4, "Slanted"), (2, LOW), (4, "Slanted again")]
     assert headings(parsed) == levels and [section.text for section in parsed.sections] == [TEXT] * 6
     numbered = column(("1 Banks", 12, "B"), ("1.1 Mud", 12, "B"), top=760)
