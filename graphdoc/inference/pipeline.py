@@ -281,7 +281,8 @@ class EncodingPipeline:
         >>> encoder.encode(["Rice is steamed.", "Tides rise."]).shape
         (2, 896)
         """
-        require_known(options, ("level", "convert_to_tensor", *EncodeOptions.__annotations__), ENCODING)
+        if options.keys() - EncodingOptions.__annotations__:
+            require_known(options, ("level", "convert_to_tensor", *EncodeOptions.__annotations__), ENCODING)
         options.setdefault("token_budget", self._budget_of(batch_size))
         as_tensor = convert_to_tensor or not convert_to_numpy
         parts = [vectors for _, vectors in self.stream(documents, level=level, **options)]

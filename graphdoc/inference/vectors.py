@@ -138,8 +138,9 @@ class VectorPipeline(EncodingPipeline):
         >>> encoder.similarity(query, encoder.encode(["Rice is steamed.", "Tides rise."])).argmax(axis=1)
         array([0])
         """
-        require_known(unknown, (*QueryOptions.__annotations__, "convert_to_tensor"), ENCODING)
-        packing = Packing.on(self.device, self._budget_of(batch_size))
+        if unknown:
+            require_known(unknown, (*QueryOptions.__annotations__, "convert_to_tensor"), ENCODING)
+        packing = None if batch_size is None else Packing.on(self.device, self._budget_of(batch_size))
         documents = documents_of(queries)
         with progress_bar(show_progress_bar, partial(number_of, documents), unit="queries") as bar:
             cut = ((bar.update(1), query) for query in segment_queries(self, documents))

@@ -219,8 +219,7 @@ class LexicalReader:
         if self.part.has_mean:
             words, rows = ("", *words), np.append(MEAN_ROW, rows)
             table = np.vstack([self.part.mean.cpu().numpy(), table])
-        shares = LexicalShares(words, rows, table, of_document, of_passages)
-        return np.asarray(of_document @ table, np.float64), shares
+        return np.asarray(of_document @ table, np.float64), LexicalShares(words, rows, table, of_document, of_passages)
 
     def _scaled(self, weights: Counts, table: Floats, of_mean: Floats, *, together: bool) -> Counts:
         """Weights of terms ``(passages, terms)`` that with their table give centred vectors of the length of the part.

@@ -115,7 +115,7 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
-            if (value := getattr(self, name)) is not None:
+            if (value := getattr(self, name)) is not None and value not in choices:
                 require_one_of(name, value, choices)
         for name, least in (("top_k", 1), ("passages", 0), ("depth", 1), ("pool", 1)):
             value = getattr(self, name)

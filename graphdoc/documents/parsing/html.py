@@ -433,6 +433,5 @@ def _page_title(root: _Element | None) -> str:
     for element in root.iter("{*}title"):
         parent = element.getparent()
         if parent is not None and local_name(parent) == "head":
-            title = joined_lines("".join(map(str, element.itertext()))).strip(_AROUND_TITLES)
-            return _TOP.sub(r"\1", title)
+            return _TOP.sub(r"\1", joined_lines("".join(map(str, element.itertext()))).strip(_AROUND_TITLES))
     return ""
