@@ -205,13 +205,13 @@ def _read_folds(path: str, number: int) -> dict[str, int]:
 
 def _held_out(settings: RetrievalSettings, judgements: Judgements) -> tuple[Judgements | None, Judgements]:
     """Queries that are measured and not trained on, and the others; of made queries all of a document together."""
-    share = settings.validation.share
+    share, most = settings.validation.share, settings.validation.most_queries
     if not share:
         return None, judgements
     unit: Callable[[str], str] = (lambda query: judgements.positives(query)[0]) if settings.queries.made_from else str
     units = {query: unit(query) for query in judgements.queries}
     there = sorted(set(units.values()))
-    count = max(1, round(len(there) * share))
+    count = min(max(1, round(len(there) * share)), most or len(there))
     if count >= len(there):
         raise EvaluationError(
             f"{judgements.source}: validation.share={share:g} of {counted(len(units), 'query')} leaves none to train "

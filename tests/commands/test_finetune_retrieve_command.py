@@ -46,8 +46,7 @@ def write_folds(path: Path, fold_of: Callable[[int], int]) -> str:
 
 
 def test_a_trained_model_finds_answers(retrieve: Retrieve, judged: tuple[str, ...], tmp_path: Path) -> None:
-    options = ("negatives.per_query=2", "training.epochs=8")
-    seen = told(retrieve(*judged, *options))
+    seen = told(retrieve(*judged, "negatives.per_query=2", "training.epochs=8"))
     assert "queries: 30 pairs: 60 train: 30" in seen and "measured queries: 6" in seen
     record, found = corpus_of(tmp_path / "run"), results_of(tmp_path / "run")
     assert (record["queries"], record["pairs"], record["train"]) == (30, 60, 30)
@@ -77,11 +76,12 @@ def test_queries_made_of_documents_and_pairs_with_documents(retrieve: Retrieve, 
 def test_folds_are_tested_by_runs_that_join(retrieve: Retrieve, judged: tuple[str, ...], tmp_path: Path) -> None:
     joined: dict[str, Any] = {}
     for fold in (1, 2):
-        output = f"output={tmp_path / f'fold-{fold}'}"
-        told(retrieve(judged[0], "folds.number=2", f"folds.fold={fold}", output, "training.max_steps=1"))
-        run = read_run(tmp_path / f"fold-{fold}" / "test.run")
-        assert len(run) == 18 and not joined.keys() & run.keys()
-        assert {len(hits) for hits in run.values()} == {30}
+        folder = tmp_path / f"fold-{fold}"
+        options = (f"folds.fold={fold}", f"output={folder}", "validation.share=0.5", "validation.most_queries=2")
+        told(retrieve(judged[0], "folds.number=2", *options, "training.max_steps=1"))
+        assert (corpus_of(folder)["queries"], corpus_of(folder)["measured_queries"]) == (16, 2)
+        run = read_run(folder / "test.run")
+        assert len(run) == 18 and not joined.keys() & run.keys() and {len(hits) for hits in run.values()} == {30}
         joined |= run
     assert joined.keys() == ALL
     folds = tmp_path / "folds.tsv"
