@@ -2,7 +2,7 @@
 
     python benchmarks/published_data.py cnse same_event_doc_pair.txt --output cnse/
     python benchmarks/published_data.py cnss same_story_doc_pair.txt --output cnss/
-    python benchmarks/published_data.py lecardv2 --queries query.json --cases candidate/ --qrels relevance.trec --output lecardv2/
+    python benchmarks/published_data.py lecardv2 --queries query.json --cases candidate/ --qrels relevence.trec --output lecardv2/
     python benchmarks/published_data.py coliee --cases task1_train_files/ --labels task1_train_labels.json --output coliee/
     python benchmarks/published_data.py sdr video_games.txt --relevant video_games.json --output games/
     python benchmarks/published_data.py aan --papers aan/papers_text/ --citations aan/release/2014/acl.txt --output aan/

@@ -249,10 +249,10 @@ PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
                                    ("hyperpartisan", 15, 3e-5))},
     **{f"sst_{name}": (ViewRunSettings, {
         "training": {"learning_rate": 1e-5, "weight_decay": 0.0, "lr_scheduler_type": "linear"},
-        "pairs": {"depth": depth},
+        "pairs": {"depth": depth, "qrels": qrels},
         "views": {"receptive_field": 40, "cluster_size": 6, "views": 3, "view_tokens": tokens, "encoder": encoder},
-    }) for name, encoder, tokens, depth in (("cnse", "cross", 256, 40), ("cnss", "cross", 256, 40),
-                                            ("lecardv2", "dual", 512, 40), ("coliee", "dual", 512, 20))},
+    }) for name, encoder, tokens, depth, qrels in (("cnse", "cross", 256, 40, None), ("cnss", "cross", 256, 40, None),
+        ("lecardv2", "dual", 512, 40, "lecardv2/train.tsv"), ("coliee", "dual", 512, 20, "coliee/qrels.tsv"))},
     "sdr": (SentencePairSettings, {
         "loss": {"margin": 1.0, "mlm_weight": 1.0, "contrast_weight": 1.0, "contrast_on": "masked"},
         "training": {"batch_size": 8, "epochs": 50, "learning_rate": 2e-5},
