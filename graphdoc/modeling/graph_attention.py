@@ -72,9 +72,9 @@ class GraphAttention(nn.Module):
         \alpha^h_{ij} = \mathrm{softmax}_j \, \mathrm{LeakyReLU}_{0.2}(a_s^h \cdot W^h v_j + a_t^h \cdot W^h v_i)
 
     The logarithm of the weight of an edge, where it has one, is added to its score, so that with equal scores a node
-    takes the weighted mean of its neighbours. The skip connection S is the identity, as in the implementation that the
-    paper used, or a learned matrix. The sparse form goes along edges, as PyG's ``GATConv`` does; the dense form is the
-    same function on masked adjacency matrices. Softmax and sums are in fp32, also under autocast.
+    takes the weighted mean of its neighbours. The skip connection S is the identity, or a learned matrix, as in
+    the paper's library, DGL, up to 0.6. The sparse form goes along edges, as PyG's ``GATConv`` does; the dense form
+    is the same function on masked adjacency matrices. Softmax and sums are in fp32, also under autocast.
 
     Args:
         hidden_size: width of a node, before and after.
