@@ -71,7 +71,8 @@ class DocumentEncoder(VectorPipeline):
 
         Args:
             name: ``mini``, a folder written by :meth:`save_pretrained`, an embedding model of sentence-transformers,
-                or a hub id of either. An embedding model encodes passages; a document is the mean of its passages.
+                or a hub id of either, of the latter also the bare name. An embedding model encodes passages; a document
+                is the mean of its passages.
             device: where it runs; None takes an accelerator when there is one.
             dtype: ``float32``, ``bfloat16`` or ``float16`` for the transformer's weights; ``auto`` for bfloat16 where
                 it is clearly faster on this machine.

@@ -96,8 +96,7 @@ class Trainer:
     in ``pretrain/`` and ``finetune/`` train in the same way, with the same results.
 
     Args:
-        encoder: a model, which has the trained weights afterwards; or the name of a checkpoint or of a
-            pretrained encoder.
+        encoder: a model, which has the trained weights afterwards; or the name of a checkpoint or encoder.
         task: documents, and how examples are drawn from them: one of the tasks of :mod:`graphdoc.sampling`.
         loss: a loss of :mod:`graphdoc.losses`, or one of your own; for sentence pairs also
             :class:`~graphdoc.losses.MaskedTokenLoss`, alone or in a list with the loss of pairs, to which it is added.
@@ -201,8 +200,7 @@ class Trainer:
         """Train to the end.
 
         Args:
-            resume: go on with the run in the output folder from its last checkpoint, bit for bit; where there is none,
-                begin.
+            resume: go on with the run in the output folder from its last checkpoint, bit for bit, if there is one.
 
         Returns:
             Folder of the trained model, or of the last checkpoint where the run was asked to stop.

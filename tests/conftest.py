@@ -222,8 +222,7 @@ def backbone_folder(tiny_encoder_config: EncoderConfigFactory, tmp_path_factory:
     @cache
     def make(name: str = "roberta") -> Path:
         folder = tmp_path_factory.mktemp("backbones") / f"tiny-{name}"
-        tokenizer = small_tokenizer(name)
-        tokenizer.save_pretrained(folder)
+        small_tokenizer(name).save_pretrained(folder)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             AutoModel.from_config(tiny_encoder_config(name, vocab_size=VOCABULARY)).save_pretrained(folder)

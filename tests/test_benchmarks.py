@@ -50,8 +50,7 @@ def data(tmp_path: Path) -> Path:
     sections = [{"heading": heading, "text": "Rice and koji."} for heading in ("Abstract", "Introduction", "Results")]
     papers = [{"id": f"p{number}", "sections": sections} for number in range(24)]
     (folder / "papers.jsonl").write_text("".join(json.dumps(paper) + "\n" for paper in papers))
-    parts = {"train": range(12), "dev": range(12, 18), "test": range(18, 24)}
-    for name, part in parts.items():
+    for name, part in {"train": range(12), "dev": range(12, 18), "test": range(18, 24)}.items():
         rows = [f"p{a}\tp{b}\t{int(a % 2 == b % 2)}" for a in part for b in part if a < b]
         (folder / f"pairs_{name}.tsv").write_text("\n".join(rows) + "\n")
     return folder.parent

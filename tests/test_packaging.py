@@ -38,8 +38,7 @@ def imports(node: ast.AST, waits: bool = False) -> Iterator[tuple[str, bool, int
         if isinstance(child, ast.ImportFrom) and not child.level:
             yield str(child.module), waits, child.lineno
         may_fail = isinstance(child, ast.Try) and "MissingExtraError" in "".join(map(ast.unparse, child.handlers))
-        in_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
-        yield from imports(child, waits or may_fail or in_function)
+        yield from imports(child, waits or may_fail or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +152,7 @@ def test_extras_in_messages_exist(requirements: dict[str, list[Requirement]]) ->
                 extra = [*node.args, *(word.value for word in node.keywords if word.arg == "extra")][1]
                 assert isinstance(extra, ast.Constant), f"{path}:{node.lineno} does not name the extra as a word"
                 named[extra.value] = f"{path}:{node.lineno}"
-    pages = [*SOURCES, *ROOT.glob("*.md"), *PACKAGE.rglob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    for path in pages:
+    for path in [*SOURCES, *ROOT.glob("*.md"), *PACKAGE.rglob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for match in re.finditer(r"(?:graphdoc|'\.)\[([a-z, ]+)\]", path.read_text(encoding="utf-8")):
             named.update(dict.fromkeys(re.split(r", *", match[1]), str(path)))
     assert {"ingest", "offline"} <= set(named)
@@ -173,8 +171,7 @@ def test_imported_libraries_are_required(requirements: dict[str, list[Requiremen
             top = name.split(".")[0]
             if top == "graphdoc" or top in sys.stdlib_module_names:
                 continue
-            known = {canonicalize_name(home) for home in homes.get(top, [top])}
-            if not known & (core | extras if waits else core):
+            if not {canonicalize_name(home) for home in homes.get(top, [top])} & (core | extras if waits else core):
                 missing.append(f"{path.relative_to(ROOT)}:{line} imports {top}")
     assert missing == []
 

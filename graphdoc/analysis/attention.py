@@ -35,8 +35,7 @@ class AttentionTable:
     Node 0 is the document node, the passages follow in reading order, then section nodes if the graph has them. One
     more layer has the weights of the readout: of edge kind ``readout``, with the document node as target, or
     ``chunkwise``, whose targets look at passages of the next section. A model without any attention has one layer of
-    edge kind ``contribution``: what each passage adds to the document vector. In every layer and head the weights of
-    one target sum to 1.
+    edge kind ``contribution``: what each passage adds to the document vector. The weights of one target sum to 1.
 
     ``node_kind`` (:class:`~graphdoc.graphs.kinds.NodeKind`) and ``section_of`` (-1 for the document node) are of
     nodes. All other columns are of rows: in each ``source`` is attended to, and ``target`` attends. ``model`` is what

@@ -171,8 +171,7 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
 def load_language_model_head(transformer: PreTrainedModel, backbone: str | None) -> NewHead | PretrainedHead:
     """The head of the language model that a passage encoder comes from, or, with a warning, a new one.
 
-    A new one shares the input embeddings and is drawn from torch's random generator. It is on the transformer's
-    device.
+    A new one shares the input embeddings and is drawn from torch's random generator, on the transformer's device.
     """
     try:
         head: NewHead | PretrainedHead = _pretrained_head(transformer, backbone)

@@ -35,11 +35,20 @@ def name_of(checkpoint: str | Path) -> str:
     return path.name or str(checkpoint)
 
 
+def full_name(name: str) -> str:
+    """The name with the organization where a bare one is looked for, as sentence-transformers does."""
+    if "/" in name or is_path(name) or name in _shipped_names() or existing(name) is not None:
+        return name
+    # Models that are older than organizations.
+    originals = (SHIPPED / "original_models.txt").read_text(encoding="utf-8").split()
+    return name if name.lower() in originals else f"sentence-transformers/{name}"
+
+
 def checkpoint_folder(name: str, revision: str | None = None, *, weights: bool = True) -> Path:
     """The folder of a checkpoint.
 
     Args:
-        name: ``mini``, a folder, or a hub id.
+        name: ``mini``, a folder, or a hub id, of sentence-transformers without its organization.
         revision: branch, tag or commit on the hub.
         weights: whether its weights are needed.
 
@@ -48,6 +57,7 @@ def checkpoint_folder(name: str, revision: str | None = None, *, weights: bool =
     """
     if name in _shipped_names():
         return SHIPPED / name
+    name = full_name(name)
     folder = existing(name)
     if folder is None and name in PACKAGED_BACKBONES:
         return backbone_folder(name, weights=weights)
@@ -64,6 +74,7 @@ def backbone_folder(backbone: str, *, weights: bool = True) -> Path:
     Raises:
         ModelError: there is no such encoder, its files lead out of its folder, or its weights are no safetensors.
     """
+    backbone = full_name(backbone)
     module, _ = PACKAGED_BACKBONES.get(backbone, ("", ""))
     if module and importlib.util.find_spec(module) is not None:
         return Path(importlib.import_module(module).get_model_path())
@@ -80,6 +91,7 @@ def subtopic_folder(name: str, folder: Path, revision: str | None = None) -> Pat
 
 def download(name: str, patterns: list[str], revision: str | None = None, *, ignored: str | None = None) -> Path:
     """Fetch files of a model from the hub, as far as they are not in its cache."""
+    name = full_name(name)
     try:
         with quiet_libraries():
             return Path(snapshot_download(name, revision=revision, allow_patterns=patterns, ignore_patterns=ignored))

@@ -31,7 +31,7 @@ from .contents import (
     quiet_libraries,
     summary,
 )
-from .folders import backbone_folder, checkpoint_folder, is_path, subtopic_folder
+from .folders import backbone_folder, checkpoint_folder, full_name, is_path, subtopic_folder
 
 logger = logging.getLogger("graphdoc")
 
@@ -61,7 +61,7 @@ def load_checkpoint(
     Raises:
         ModelError: there is no such checkpoint, or it is incomplete or of another kind.
     """
-    name = str(name)
+    name = full_name(str(name))
     folder = checkpoint_folder(name, revision)
     if is_embedding_model(folder):
         return load_embedding_model(name if revision is None else str(folder), **settings)
@@ -95,7 +95,7 @@ def load_without_weights(
     name: str | Path, *, revision: str | None = None, **settings: Any
 ) -> tuple[DocumentConfig, PreTrainedTokenizerBase]:
     """Configuration and tokenizer of a checkpoint; arguments as for :func:`load_checkpoint`."""
-    name = str(name)
+    name = full_name(str(name))
     folder, owner = checkpoint_folder(name, revision, weights=False), f"checkpoint {name}"
     if is_embedding_model(folder):
         config = embedding_config(name, **settings)

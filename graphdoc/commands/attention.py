@@ -105,8 +105,7 @@ def _print(target: Terminal, attention: AttentionTable, layer: int | None, head:
         target.print("\nit looks at no passage itself, only at sections, as their nodes stand between in this graph")
         return
     target.print("\n[bold]passages with the highest weights[/bold]")
-    passages = [node for node in weights.argsort(kind="stable")[::-1].tolist() if is_passage[node]]
-    for node in passages[:top_k]:
+    for node in [node for node in weights.argsort(kind="stable")[::-1].tolist() if is_passage[node]][:top_k]:
         name = document.section_name(attention.section_of[node])
         target.passage(f"{weights[node]:.3f}  node {node}  {name}: {attention.texts[node]}")
 

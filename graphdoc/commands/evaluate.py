@@ -165,8 +165,7 @@ class Cell(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
         ahead = self.ahead
-        found = {"difference": ahead and ahead.to_dict(), "verdict": ahead and ahead.verdict}
-        return self.estimate.to_dict() | found
+        return self.estimate.to_dict() | {"difference": ahead and ahead.to_dict(), "verdict": ahead and ahead.verdict}
 
 
 def evaluate_all(

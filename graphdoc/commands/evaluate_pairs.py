@@ -102,8 +102,7 @@ def evaluate_compare(
         from ..analysis.figures.measured import plot_pairs
 
         thresholds = {row.name: row.scores.test.threshold for row in rows}
-        similarities = {row.name: row.values[: len(evaluator.pairs)] for row in rows}
-        plot_pairs(similarities, evaluator.labels, thresholds, path)
+        plot_pairs({row.name: row.values[: len(evaluator.pairs)] for row in rows}, evaluator.labels, thresholds, path)
 
     found = {row.name: row.scores.test.estimates for row in rows}
     ahead = {row: {name: one - found[rows[0].name][name] for name, one in own.items()} for row, own in found.items()}

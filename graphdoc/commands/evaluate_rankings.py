@@ -213,8 +213,7 @@ def evaluate_search(
     runs = {name: leave_out(scores, excluded) for name, scores in {**rankings.runs, **others}.items()}
     qrels = leave_out(judgements.qrels, excluded)
     table = RankingTable.from_runs(runs, qrels, measures, against=ranking.against or "words")
-    content = {"data": data, "index": about, "top": RANKED}
-    _show(ranking, outputs, rankings, runs, qrels, table, content, lines, report)
+    _show(ranking, outputs, rankings, runs, qrels, table, {"data": data, "index": about, "top": RANKED}, lines, report)
 
 
 def _index(

@@ -70,8 +70,7 @@ def predict(
     def summarized() -> Iterator[Prediction]:
         read = reading.encodable(documents, encoder, sources, report)
         options: dict[str, Any] = {"threshold": used_threshold, "explain": passages > 0, "totals": totals}
-        stream = stream_predictions(encoder, read, **options)
-        for prediction in not_empty(stream, sources, report):
+        for prediction in not_empty(stream_predictions(encoder, read, **options), sources, report):
             if json or len(kept) < MOST_ROWS:
                 kept.append(prediction)
             counts.update(prediction.labels or ("(none)",))

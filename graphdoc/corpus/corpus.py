@@ -203,8 +203,7 @@ def prepare_run_corpus(
     if settings.unit is not None:
         # Two sentences of a document would be recognized by its title.
         context = "none" if settings.unit == "sentence" else segmenter.config.context
-        config = replace(segmenter.config, unit=settings.unit, context=context)
-        segmenter = Segmenter(segmenter.tokenizer, config)
+        segmenter = Segmenter(segmenter.tokenizer, replace(segmenter.config, unit=settings.unit, context=context))
     return prepare_corpus(
         settings.corpus, segmenter, processes, paragraph=paragraph if settings.unit == "sentence" else None,
         without_first_sentence=settings.leaves_out_first_sentence, show_progress_bar=show_progress_bar,

@@ -60,8 +60,7 @@ class ClassificationScores:
         accuracy_known: accuracy over the documents all of whose labels the model knows; None if there is none.
         classes: scores of every class that the model knows, then of those that it does not.
         unknown: documents of every class that the model does not know.
-        confusion: ``(classes + unknown, classes)``, documents of every class by the class they get; None with several
-            labels.
+        confusion: ``(classes + unknown, classes)``, documents by class and the one they get; None with several labels.
         calibration_error: see :func:`calibration_error`, of the class that is given, or with several labels of all
             decisions, one per document and class; None for a model without probabilities.
         multi_label: whether a document can have any number of classes.

@@ -88,8 +88,7 @@ def encode_shortened(
         for parts in zip(*outputs, strict=True)
     ]
     assert joined[0] is not None and joined[1] is not None
-    ends = np.cumsum([left.sum() for left in kept])[:-1]
-    return Shortened(joined[0], np.split(joined[1], ends), joined[2], kept)
+    return Shortened(joined[0], np.split(joined[1], np.cumsum([left.sum() for left in kept])[:-1]), joined[2], kept)
 
 
 def deletion_curves(

@@ -127,8 +127,7 @@ def read_judgements(
 
     Args:
         source: the folder or file.
-        split: of a folder with ``qrels/`` the file of that name, otherwise the queries whose field ``split`` has this
-            value; None for all.
+        split: of a folder with ``qrels/`` the file of that name, else the queries whose ``split`` is it; None for all.
         only: conditions on fields of the queries, such as ``kind=specific``; of several on one field one must hold.
         text_column: the field that holds the text of a query.
 

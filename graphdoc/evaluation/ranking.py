@@ -96,8 +96,7 @@ def score_run(
     Args:
         run: the rankings.
         qrels: the judgements.
-        measures: measures as users write them, such as ``ndcg@10``, ``map``, ``p@5``, ``mrr@10``, ``recall@100`` and
-            ``success@1``.
+        measures: as users write them, such as ``ndcg@10``, ``map``, ``p@5``, ``mrr@10``, ``recall@100``, ``success@1``.
         excluded: ids of documents by query id that are taken out of rankings and judgements first (see
             :func:`~graphdoc.evaluation.trec.source_documents`).
         candidates: what was ranked, which some measures need.

@@ -142,8 +142,7 @@ class MeasuredSet:
     def random_pairs(self, seed: int) -> list[LabelledPair]:
         """As many random pairs as pairs are positive, where the settings ask for them.
 
-        Each is the first document of a positive pair with the second one of another, which it is in no positive pair
-        with.
+        Each is the first document of a positive pair with the second of another, where both are in no positive pair.
         """
         drawn: list[LabelledPair] = []
         positive = [pair for pair in self.pairs if pair.label] if self.settings.random_pairs else []

@@ -147,8 +147,7 @@ class MiniBatch:
         input_ids: ``(passages, tokens)``.
         attention_mask: ``(passages, tokens)``, 1 for tokens and 0 for padding.
         passage_order: ``(passages,)``, row of every passage among the passages of the batch.
-        structure: ``(passages, 2)``, section id and chunk id of every passage; None for a passage encoder that does
-            not read them.
+        structure: ``(passages, 2)``, section id and chunk id of every passage; None where the encoder reads none.
         token_types: ``(passages, tokens)``, 1 for tokens of a second text, else 0; None where no passage has two.
     """
 
@@ -276,8 +275,7 @@ class GraphBatch:
     ) -> GraphBatch:
         """Build the graphs of segmented documents and put them into one batch, split into their sections or not.
 
-        Passage vectors go along where all documents have them. A graph of None gives nodes without edges, where
-        nothing reads them.
+        Passage vectors go along where all documents have them. A graph of None gives nodes without edges.
         """
         vectors = [document.passage_vectors for document in documents if document.passage_vectors is not None]
         sections = [np.array([span.section for span in document.passages], np.int64) for document in documents]
@@ -308,8 +306,7 @@ class GraphBatch:
                 from 0 in every document; None where they are not split, and each is one section.
             chunk_ids: ``(passages,)``, place of every passage in its section; None for its place in reading order.
             passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each.
-            second_from: first token of the second text of every passage, where all are two texts that are read
-                together.
+            second_from: first token of the second text of every passage, where all are two texts read together.
         """
         if not len(graphs):
             raise ValueError("a batch needs at least one document")

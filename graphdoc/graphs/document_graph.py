@@ -22,8 +22,7 @@ class DocumentGraph(Data):  # type: ignore[misc]
 
     Attributes:
         node_kind, section_of, edge_kind: see :class:`~graphdoc.graphs.kinds.JoinedGraphs`.
-        edge_index: ``(2, edges)``, source above target, sorted by target and then source; both directions and
-            self-loops are present.
+        edge_index: ``(2, edges)``, source above target, sorted by target, then source; both ways, and self-loops.
         edge_weight: ``(edges,)``, how much every edge counts in graph attention; not there where all count alike.
     """
 

@@ -259,8 +259,7 @@ class JoinedGraphs:
             edge_counts.append(len(target))
         joined = np.concatenate(edges, axis=1)
         weight, of_edges = np.concatenate(weights).astype(np.float32), np.array(edge_counts, np.int64)
-        edge_kind = _edge_kinds(joined, node_kind, section_of)
-        return cls(node_kind, section_of, joined, edge_kind, counts, of_edges, weight)
+        return cls(node_kind, section_of, joined, _edge_kinds(joined, node_kind, section_of), counts, of_edges, weight)
 
     @classmethod
     def from_queries(cls, sections: Sequence[int]) -> JoinedGraphs:

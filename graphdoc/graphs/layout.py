@@ -150,8 +150,7 @@ class SectionLayout:
         counts: ``(sections,)``, chunks of every section.
         document_of: ``(sections,)``, document of every section.
         section_counts: ``(documents,)``, sections of every document.
-        groups: sections with as many chunks, about, and their following ones; after the last of a document comes the
-            first.
+        groups: sections with about as many chunks, and their following ones; after a document's last comes its first.
         by_step: ``(chunks,)``, the first chunks of all sections, the longest section first, then the second ones, and
             so on: the order in which a recurrent network reads them.
         step_sizes: ``(longest section,)``, how many chunks each step has, on the CPU wherever the batch is.

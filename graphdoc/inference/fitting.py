@@ -79,8 +79,7 @@ class FitOptions(StreamOptions, total=False):
     """Options of what is learned of documents, and of encoding these.
 
     Args:
-        centre: learn the mean passage vector, which is then taken off all passages, queries and sentences (the
-            default).
+        centre: learn the mean passage vector, then taken off passages, queries and sentences (the default).
         lexical: also learn a lexical part, which puts the words of a text next to its vector (see
             :mod:`graphdoc.modeling.lexical`); True for the usual settings, or fields of
             :class:`~graphdoc.settings.document.LexicalFit`.
@@ -139,8 +138,7 @@ def fit(
     share = islice(iter(documents_of(documents)), rank, None, count) if count > 1 else documents_of(documents)
     for window, vectors in _windows(pipeline, share, centre, options):
         sums = np.zeros(1) if vectors is None else _sum_of_units(pipeline, vectors)
-        passages = sum(len(one.passages) for one in window)
-        totals = totals[0] + len(window), totals[1] + passages, totals[2] + sums
+        totals = totals[0] + len(window), totals[1] + sum(len(one.passages) for one in window), totals[2] + sums
         for number, one in enumerate(window):
             if words is not None:
                 words.add(place, one.texts)
@@ -369,8 +367,7 @@ class _Words:
                 f"{counted(documents, 'document')} with {counted(terms, 'term')} are too few to learn words of; give "
                 "more, or leave the lexical part out"
             )
-        size = min(self._settings.target_size, documents, terms)
-        svd = TruncatedSVD(size, algorithm="randomized", random_state=0)
+        svd = TruncatedSVD(min(self._settings.target_size, documents, terms), algorithm="randomized", random_state=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             # Documents that are all the same have no variance; they are refused below.
             svd.fit(weights)

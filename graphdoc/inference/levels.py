@@ -30,8 +30,7 @@ from .segmenting import AnyDocument, ManyDocuments, cut_windows, documents_of, r
 if TYPE_CHECKING:
     from .pipeline import EncodingPipeline
 
-# Sentences differ more in length than passages: with the padding of these they would be spread over very many
-# mini-batches.
+# Sentences differ more in length than passages: with their padding they would fill very many mini-batches.
 SENTENCE_PADDING = 0.3
 
 
@@ -227,8 +226,7 @@ def sentence_vectors(
         assert passages is not None
         words = lexical.counts(text for one in passages for text in one.texts)
         of_documents = lexical.vectors(summed(words, passage_numbers(passages), len(passages)))
-        of_sentences = torch.from_numpy(share * of_documents[document_of])
-        with_words[:, initial.shape[1] :] += of_sentences.to(with_words.device)
+        with_words[:, initial.shape[1] :] += torch.from_numpy(share * of_documents[document_of]).to(with_words.device)
     return with_words
 
 

@@ -256,8 +256,7 @@ class EncodingPipeline:
         """Encode documents.
 
         Args:
-            documents: one document or many; a string is a document without structure, a mapping a row. A pandas table
-                gives its rows.
+            documents: one document or many; a string is a document without structure, a mapping or a pandas row a row.
             level: ``document`` for one vector each, ``section`` for one per section that has text, ``passage``, or
                 ``sentence`` for all sentences, without the graph (see ``sentence_document`` of the settings).
             normalize_embeddings: L2-normalize the vectors.
@@ -269,8 +268,7 @@ class EncodingPipeline:
 
         Returns:
             ``(documents, hidden)`` in fp32; for the other levels a list with ``(sections, hidden)``,
-            ``(passages, node size)`` or ``(sentences, node size)`` per document. For a single document, without the
-            first axis.
+            ``(passages, node size)`` or ``(sentences, node size)`` per document; of one alone, its array.
 
         Raises:
             DocumentError: a document has no text, or something is no document.

@@ -123,8 +123,7 @@ def inference(model: nn.Module) -> Iterator[None]:
 
 def require_finite(*parts: Tensor | None) -> None:
     """Refuse vectors with a number that is infinite or NaN."""
-    finite = [torch.isfinite(part).all() for part in parts if part is not None]
-    if not torch.stack(finite).all():
+    if not torch.stack([torch.isfinite(part).all() for part in parts if part is not None]).all():
         raise ModelError(
             "the model produced NaN or infinite vectors: its weights contain NaN (fetch or train it again), or "
             "float16 is too narrow (use bfloat16 or float32)"

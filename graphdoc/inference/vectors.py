@@ -158,8 +158,7 @@ class VectorPipeline(EncodingPipeline):
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor | Floats:
         """Compare vectors by the similarity of the model: cosine, dot product or, passage by passage, MaxSim.
 
-        A model whose similarity is ``evidence``, such as ``mini``, compares vectors by cosine here; ``compare`` gives
-        evidence.
+        A model whose similarity is ``evidence``, such as ``mini``, compares vectors by cosine here.
 
         Args:
             embeddings1: ``(rows, hidden)``, arrays or tensors; a single vector is one row. For a model that compares

@@ -20,8 +20,7 @@ class LossOutput:
     """A loss and what is worth knowing about it.
 
     Args:
-        loss: this process's loss; the mean over processes is the loss of the whole batch, as data-parallel training
-            wants it.
+        loss: this process's loss; the mean over processes is the loss of the whole batch.
         metrics: numbers to log, without gradient, each for the whole batch when averaged over processes.
     """
 

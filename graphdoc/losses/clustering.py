@@ -140,8 +140,7 @@ def _orthogonality(assigned: Tensor, pairs: PairedSentences, is_own: Tensor) -> 
     padded = padded.index_put((pairs.pair_of, places), assigned)
     products = padded.transpose(1, 2) @ padded
     lengths = torch.linalg.vector_norm(products, dim=(1, 2)).clamp(min=torch.finfo(products.dtype).tiny)
-    clusters = pairs.columns.to(assigned.dtype)
-    identity = torch.diag_embed(is_own.to(products.dtype)) / clusters.sqrt().view(-1, 1, 1)
+    identity = torch.diag_embed(is_own.to(products.dtype)) / pairs.columns.to(assigned.dtype).sqrt().view(-1, 1, 1)
     distance: Tensor = torch.linalg.vector_norm(products / lengths.view(-1, 1, 1) - identity, dim=(1, 2))
     return distance
 

@@ -159,8 +159,7 @@ class PairMatcher:
             packing: how views are packed into mini-batches; None for the rule of the device.
 
         Yields:
-            What stands for the pair, and the scores of its views, ``(views,)``; one score where views are read
-            together.
+            What stands for the pair, and the scores of its views, ``(views,)``; one where views are read together.
         """
         for window in in_blocks(sampled, max(1, -(-WINDOW_VIEWS // self.settings.views))):
             views = [

@@ -45,8 +45,7 @@ class PairMatch(JsonResult):
     Args:
         a: the first document, cut into sentences.
         b: the second.
-        score: the score of the pair: for a model that reads both together the logarithm of the odds that they match,
-            otherwise a cosine.
+        score: the score of the pair: of a model that reads both together the log odds that they match, else a cosine.
         is_log_odds: which of the two it is.
         views: the views that were read.
         subtopics: the subtopics that views were drawn by, of the sentences of both receptive fields.
@@ -92,14 +91,12 @@ class PairMatch(JsonResult):
                     span = one.passages[sentence]
                     heading, text = one.document.sections[span.section].heading, one.text(span)
                     rows.append((number, view.score, side, sentence, int(clusters[sentence]), heading, text))
-        columns = ["view", "score", "document", "sentence", "subtopic", "heading", "text"]
-        return pd.DataFrame(rows, columns=columns)
+        return pd.DataFrame(rows, columns=["view", "score", "document", "sentence", "subtopic", "heading", "text"])
 
     def to_csv(self, path: str | Path) -> Path:
         """Write the sentences of all views as CSV, atomically (see :meth:`to_frame`)."""
         frame = self.to_frame().astype(object)
-        rows = frame.where(frame.notna(), None)
-        return write_csv(path, [*map(str, frame)], rows.itertuples(index=False, name=None))
+        return write_csv(path, [*map(str, frame)], frame.where(frame.notna(), None).itertuples(index=False, name=None))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, the content of the JSON file."""

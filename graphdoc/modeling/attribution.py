@@ -69,8 +69,7 @@ def logit_contributions(
     """Split logits of a document into one contribution per passage, ``(passages, classes)``.
 
     A logit is linear in the document vector, so a contribution is the dot product of a passage's part (see
-    :func:`passage_attributions`, also for the arguments) with the weights of the class. With the bias they add up to
-    the logit.
+    :func:`passage_attributions`, also for the arguments) with the class's weights. They and the bias make the logit.
     """
     assert model.head is not None, "a model without head has no logits"
     return passage_attributions(model, passage_vectors, batch, output) @ model.head.linear.weight[list(classes)].T

@@ -211,8 +211,7 @@ class DocumentModel(PreTrainedModel):
             order.append(mini_batch.passage_order)
             if progress is not None:
                 progress(len(mini_batch.passage_order))
-        positions = torch.argsort(torch.cat(order)).to(self.device, non_blocking=True)
-        return torch.cat(vectors).index_select(0, positions)
+        return torch.cat(vectors).index_select(0, torch.argsort(torch.cat(order)).to(self.device, non_blocking=True))
 
     def mini_batches(self, batch: GraphBatch, packing: Packing | None = None) -> Iterator[MiniBatch]:
         """Pack the passages of a batch as :meth:`encode_mini_batch` takes them."""

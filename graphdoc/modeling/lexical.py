@@ -167,8 +167,7 @@ class LexicalReader:
         columns: list[int] = []
         ends = [0]
         for text in texts:
-            rows = map(self.part.rows.get, self._maker.occurrences(text))
-            columns += [row for row in rows if row is not None]
+            columns += [row for row in map(self.part.rows.get, self._maker.occurrences(text)) if row is not None]
             ends.append(len(columns))
         shape = len(ends) - 1, self.part.settings.terms
         counts = sparse.csr_matrix((np.ones(len(columns), np.float32), columns, ends), shape, np.float32)
@@ -177,8 +176,7 @@ class LexicalReader:
 
     def vectors(self, counts: Counts) -> Vectors:
         """Lexical vectors of the length ``weight``, ``(texts, size)``; zeros for a text without a known word."""
-        unit = self.part.centred(self.part.project(self.part.weights(counts)))
-        return np.asarray(unit * self.weight, np.float32)
+        return np.asarray(self.part.centred(self.part.project(self.part.weights(counts))) * self.weight, np.float32)
 
     def unit_weights(self, counts: Counts) -> Counts:
         """The L2-normalized tf-idf weights of terms, sparse ``(texts, terms)``, which heads read."""

@@ -236,8 +236,7 @@ class SectionReadout(Readout):
         if self.projection is not None:
             sections = self.projection(sections)
         sections = nn.functional.normalize(sections, dim=-1)
-        means = mean_by_group(sections, layout.document_of, layout.section_counts)
-        documents = nn.functional.normalize(means, dim=-1)
+        documents = nn.functional.normalize(mean_by_group(sections, layout.document_of, layout.section_counts), dim=-1)
         return DocumentOutput(
             documents=documents,
             sections=sections,

@@ -88,8 +88,7 @@ def words_of_documents(words: WordCounts, top_k: int) -> tuple[list[str], list[R
         terms = weights.indices[start:end]
         chosen.append(terms[np.lexsort((terms, -weights.data[start:end]))][:top_k].astype(np.int64))
     used, places = np.unique(np.concatenate(chosen), return_inverse=True)
-    ends = np.cumsum([len(own) for own in chosen])
-    return [words.written[term] for term in used], np.split(places, ends[:-1])
+    return [words.written[term] for term in used], np.split(places, np.cumsum([len(own) for own in chosen])[:-1])
 
 
 def move(vectors: npt.NDArray[Any], near: Neighbours) -> npt.NDArray[Any]:
@@ -115,8 +114,7 @@ def find_groups(vectors: Vectors, moved: npt.NDArray[Any], near: Neighbours, siz
     and Bornholdt, 2006). From the branches k-means starts. A document with fewer than three of its ten nearest in its
     group leaves it, and joins another one that has three, round after round.
 
-    Of fewer than 50 documents each is near to each: groups are those of average linkage whose cosines are clearly above
-    that of most pairs.
+    Of fewer than 50 documents each is near to each: groups are those of average linkage, with cosines well above most.
 
     A branch has ``size`` documents at least; None takes a third of the square root of their number, of few three.
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..errors import DocumentError
 from ..runtime.files import safe_cell, write_csv
 from ..runtime.text import one_line
-from ..segmentation.terms import TermMaker, language_of
+from ..segmentation.terms import UNSPACED, TermMaker, language_of
 
 if TYPE_CHECKING:
     from ..runtime.arrays import Rows
@@ -31,7 +31,7 @@ PHRASES = 3
 _NAME_CHARACTERS = 80
 _LONGEST = 3
 # Documents that a group is named by, spread over it, and those that it is told apart from.
-_READ, _REST = 100, 1_000
+READ, _REST = 100, 1_000
 # Documents of a group that have a phrase, at least: their share, and how many.
 _LEAST_SHARE, _LEAST = 0.1, 2
 # A phrase says more than one of its words, and is rarer; a stop word within ("head of state") says less.
@@ -42,7 +42,10 @@ _WORD = re.compile(r"(?<![\w/\\.@<&=$-])[^\W\d_]+(?:['\u2019-][^\W\d_]+)*(?![\w/
 # What may stand between the words of a phrase.
 _GAP = re.compile(r"[ \t]+|[ \t]*\n[ \t]*")
 
-# Stems, and stop words in brackets.
+# Stands for a run of letters without spaces, among which no words are found.
+_STOP = "\u3002"
+
+# Stems, and stop words in brackets; pairs of characters of a word without spaces.
 Phrase = tuple[str, ...]
 
 
@@ -85,7 +88,7 @@ def name_groups(
         words: distinctive words of every group.
         language: a two-letter code, of documents that show no other.
     """
-    read = [spread(rows, _READ) for rows in groups]
+    read = [spread(rows, READ) for rows in groups]
     drawn = set(spread(np.arange(len(beginnings)), _REST).tolist())
     # Every text is read once, for its group and for the collection.
     group_of = {row: place for place, rows in enumerate(read) for row in rows.tolist()}
@@ -93,11 +96,16 @@ def name_groups(
     readers = {code: _Reader(code) for code in languages.values()}
     # How every phrase with one of the group's words is written, once a document.
     forms: list[dict[Phrase, Counter[str]]] = [defaultdict(Counter) for _ in groups]
-    stems = [{one.stem(word) for one in readers.values() for word in own} - {""} for own in words]
+    unspaced = {word: tuple(map("".join, pairwise(word))) for own in words for word in own if UNSPACED.match(word)}
+    stems = [
+        {stem for word in own for stem in unspaced.get(word) or {one.stem(word) for one in readers.values()}} - {""}
+        for own in words
+    ]
     every = frozenset().union(*stems)
     held: Counter[Phrase] = Counter()
     for row, code in languages.items():
         phrases = readers[code].phrases(beginnings[row])
+        phrases |= {pairs: word for word, pairs in unspaced.items() if word in beginnings[row]}
         if row in drawn:
             held.update(phrase for phrase in phrases if not every.isdisjoint(phrase))
         if (place := group_of.get(row)) is not None:
@@ -120,7 +128,7 @@ def _distinctive(
     for phrase, written in forms.items():
         if (documents := written.total()) >= max(_LEAST, _LEAST_SHARE * size):
             lift = documents / size / shares.get(phrase, rare)
-            weights[phrase] = documents / size * float(np.log(max(lift, 1))) ** 2 * _LONGER[len(phrase)]
+            weights[phrase] = documents / size * float(np.log(max(lift, 1))) ** 2 * _LONGER[min(len(phrase), _LONGEST)]
             weights[phrase] *= _STOP_WITHIN if phrase[len(phrase) // 2].startswith("(") else 1
     chosen: list[Phrase] = []
     for phrase in sorted(weights, key=lambda one: (-weights[one], one)):
@@ -191,6 +199,7 @@ class _Reader:
     def phrases(self, text: str) -> dict[Phrase, str]:
         """The phrases of a text, as they are written first."""
         phrases: dict[Phrase, str] = {}
+        text = UNSPACED.sub(_STOP, text)
         matches = list(_WORD.finditer(text))
         stems = [self.stem(match[0]) for match in matches]
         joins = [_GAP.fullmatch(text, first.end(), second.start()) is not None for first, second in pairwise(matches)]

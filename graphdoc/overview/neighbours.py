@@ -101,8 +101,7 @@ class Neighbours:
 
     def pairs(self, top_k: int) -> list[tuple[int, int, float]]:
         """The closest pairs, each once, best first: of every document with its nearest ones."""
-        left = np.repeat(np.arange(len(self.rows)), self.rows.shape[1])
-        ends = np.sort(np.stack([left, self.rows.ravel()]), axis=0)
+        ends = np.sort(np.stack([np.repeat(np.arange(len(self.rows)), self.rows.shape[1]), self.rows.ravel()]), axis=0)
         _, first = np.unique(ends[0] * len(self.rows) + ends[1], return_index=True)
         scores = self.scores.ravel()[first]
         order = np.lexsort((first, -np.round(scores, 6)))[:top_k]
@@ -132,8 +131,7 @@ class Neighbours:
 
     def outliers(self, top_k: int) -> list[int]:
         """The documents that are farthest from all others, by :attr:`closeness`."""
-        order = np.lexsort((np.arange(len(self.rows)), np.round(self.closeness, 6)))
-        return [int(row) for row in order[:top_k]]
+        return [int(row) for row in np.lexsort((np.arange(len(self.rows)), np.round(self.closeness, 6)))[:top_k]]
 
 
 def are_alike(vectors: npt.NDArray[np.float32]) -> bool:

@@ -26,8 +26,9 @@ from ..segmentation.spans import Coverage
 from ..similarity.kinds import FEWEST_DOCUMENTS, Background
 from ..vectors.folder import read_vectors
 from .digests import Digest, Digests, WordCounts
-from .names import EditedName, Group, apply_edited_names, name_groups
+from .names import READ, EditedName, Group, apply_edited_names, name_groups, spread
 from .tables import COLUMNS, payload_of, rows_of
+from .unspaced import join_pairs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +46,8 @@ PAIRS = 200
 OUTLIERS = 50
 WORDS_OF_A_GROUP = 8
 WORDS_OF_A_NAME = 3
+# Several pairs of characters make a word where there are no spaces.
+_PAIRS = 3 * WORDS_OF_A_GROUP
 TYPICAL = 3
 
 
@@ -196,14 +199,18 @@ class Overview(JsonResult):
         points = lay_out(moved, seed)
         rows_of_groups = find_groups(fitted, moved, near, settings["group_size"])
         near = Neighbours(near.rows[:, :count], near.scores[:, :count])
-        telling = words_of_groups(words, rows_of_groups, WORDS_OF_A_GROUP)
-        phrases = name_groups(digests.beginnings(ids), rows_of_groups, telling, digests.language)
+        beginnings = digests.beginnings(ids)
+        telling = [
+            join_pairs(own, [beginnings[row] for row in spread(rows, READ)])[:WORDS_OF_A_GROUP]
+            for own, rows in zip(words_of_groups(words, rows_of_groups, _PAIRS), rows_of_groups, strict=True)
+        ]
+        phrases = name_groups(beginnings, rows_of_groups, telling, digests.language)
         groups: list[Group] = []
         for number, (rows, own, found) in enumerate(zip(rows_of_groups, telling, phrases, strict=True), 1):
             scores = np.round(fitted[rows] @ fitted[rows].mean(axis=0), 6)
             typical = rows[np.lexsort((rows, -scores))][:TYPICAL]
             name = ", ".join(found or own[:WORDS_OF_A_NAME]) or f"group {number}"
-            groups.append(Group(number, name, own, rows, tuple(typical.tolist())))
+            groups.append(Group(number, name, tuple(own), rows, tuple(typical.tolist())))
         copies = near.duplicates(plain, settings["duplicates"], [digest.sketch for digest in documents])
         background = background_of(fitted) if is_large else None
         seen = documents, words, points, groups, near, copies, model, settings, background

@@ -39,8 +39,7 @@ class Decision:
         logit: its logit.
         contributions: ``(passages,)``, what every passage adds to the logit (see
             :func:`~graphdoc.modeling.attribution.logit_contributions`).
-        words: what every word adds, which is part of what its passages add, the greatest first; None where the head
-            reads no words.
+        words: what every word adds, part of what its passages add, the greatest first; None without words.
     """
 
     label: str
@@ -239,8 +238,7 @@ def write_predictions(
     """Write predictions one after the other, in constant memory; the file appears when it is whole.
 
     JSON Lines have the rows of :meth:`~graphdoc.prediction.Prediction.to_dict`. CSV and Parquet have a column
-    ``p(NAME)`` for every class, and ``words`` where the head reads words and predictions are explained; lists are JSON
-    in CSV.
+    ``p(NAME)`` for every class, and ``words`` where the head reads them and explains; lists are JSON in CSV.
 
     Args:
         path: the file; its suffix, one of ``.jsonl``, ``.csv`` and ``.parquet``, says which kind.

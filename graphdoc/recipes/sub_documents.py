@@ -59,8 +59,7 @@ def sub_document_batch(
         passage_vectors: see :func:`~graphdoc.recipes.base.batch_of_parts`.
 
     Returns:
-        The batch, with the roles ``anchor`` and ``candidate`` and the target ``group``. Single passages are encoded as
-        queries are.
+        The batch, with the roles ``anchor`` and ``candidate`` and the target ``group``; single passages are queries.
     """
     draws = [split.sample(example.id, epoch, len(example.sections)) for example in examples]
     anchors, candidates = (
@@ -138,8 +137,7 @@ class SubDocumentRecipe(CorpusRecipe[SubDocumentSettings]):
 
     def collator(self) -> Collate:
         """The collator, which splits documents."""
-        graph = self.config.vector_graph
-        return partial(_collate, split=self._split, graph=graph, passage_vectors=self.vectors)
+        return partial(_collate, split=self._split, graph=self.config.vector_graph, passage_vectors=self.vectors)
 
     def held_out_batches(self) -> list[TrainingBatch]:
         """Batches of the documents that are held out, of nearly one size, since the loss grows with it."""

@@ -25,8 +25,7 @@ RANK_CONSTANT = 60.0
 class Ranking:
     """The documents that one search finds: scores, best first, and whether every document that matches is here.
 
-    ``passages`` gives scores of the passages found of a document, best first by number; none where it was found as a
-    whole.
+    ``passages`` gives scores of the passages found, best first by number; none where it was found whole.
     """
 
     scores: Scores

@@ -132,8 +132,7 @@ class DocumentIndex:
                 "the documents again into another path, or install the version that wrote it"
             )
         if encoder is not None:
-            most = loading.get("max_passages", index.record["model"].get("max_passages"))
-            encoder = encoder.with_max_passages(most)
+            encoder = encoder.with_max_passages(loading.get("max_passages", index.record["model"].get("max_passages")))
             index._require_same_model(encoder)
             index._encoder = encoder.without_repeats(None)
         elif loading:

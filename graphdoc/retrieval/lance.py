@@ -31,8 +31,7 @@ from ..settings.document import Paragraph
 # The table, and its folder within that of an index.
 TABLE, TABLE_FOLDER = "documents", "documents.lance"
 RECORD = b"graphdoc"
-# Numbers that a table keeps: what queries of random words reach, and rows that have search structures, but came after
-# the last maintenance.
+# Numbers that a table keeps: what queries of random words reach, and rows that have search structures, but are newer.
 RANDOM_SCORE, ADMITTED = "random_score", "admitted"
 DOCUMENT, PASSAGE = "document", "passage"
 IS_DOCUMENT = f"level = '{DOCUMENT}'"

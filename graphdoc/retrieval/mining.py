@@ -157,8 +157,7 @@ def mine(
 
     Args:
         documents: the documents that are candidates.
-        positives: ids of the documents that answer a query, by query id; a query of which none is among the documents
-            is left out.
+        positives: ids of the documents that answer a query, by query id; queries without one among them are left out.
         settings: how.
         words: gives the scores of word search (see :func:`word_scores`); needed by ``words`` and ``both``.
         vectors: ``(queries, hidden)``, vectors of the queries in their order; needed by ``vectors`` and ``both``.
@@ -353,8 +352,7 @@ def bm25_weights(counts: csr_matrix) -> csr_matrix:
 class NegativeLists:
     """Negatives of queries, ids by query id and best first, and a record of what they were mined with.
 
-    In it are the settings, the model with the hash of its weights, and ``rejected``, candidates by the reason that
-    they are none.
+    In it are the settings, the model with the hash of its weights, and ``rejected``, candidates by reason.
     """
 
     record: Mapping[str, Any]

@@ -155,8 +155,7 @@ class Hit:
 class SearchResults(JsonResult):
     """The documents that a search found, best first, with what was asked for: of how many, by what, and where.
 
-    ``query`` has its text, id and title, ``index`` path, size and model; ``fusion`` is None where there was one
-    ranking.
+    ``query`` has its text, id and title, ``index`` path, size and model; ``fusion`` is None for one ranking.
     """
 
     hits: tuple[Hit, ...]
@@ -236,8 +235,7 @@ class SearchResults(JsonResult):
         """
         content = self.to_dict(explain=explain, excerpt=True)
         if compare is not None:
-            reports = report_paths(path, len(self))
-            for hit, shown, report in zip(self, content["hits"], reports, strict=True):
+            for hit, shown, report in zip(self, content["hits"], report_paths(path, len(self)), strict=True):
                 write_text(report, render_report(compare(hit).to_dict()))
                 shown["comparison"] = f"{quote(report.parent.name)}/{report.name}"
         return write_text(path, search_page(content))

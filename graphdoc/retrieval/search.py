@@ -302,8 +302,7 @@ class Search:
         if not without:
             return passages
         name = self._settings.rankings[-1]
-        width = self._store.schema.field("passage_vector").type.list_size
-        if name == "vectors" and len(self._vector) != width:
+        if name == "vectors" and len(self._vector) != self._store.schema.field("passage_vector").type.list_size:
             name = "words"
         ranking = self.found({name: "passage"}, is_one_of("id", without), {name: 100 * len(without)})[name]
         return {**passages, name: {**passages.get(name, {}), **{id: ranking.passages(id) for id in without}}}
@@ -355,8 +354,7 @@ class Search:
             rows = self._store.select(["number", "heading"], is_one_of("key", keys))
             values = [best[number] for number in rows.column("number").to_pylist()]
         else:
-            columns = ["number", "heading", "share"]
-            rows = self._store.select(columns, f"level = '{PASSAGE}'", ids=[fused.id])
+            rows = self._store.select(["number", "heading", "share"], f"level = '{PASSAGE}'", ids=[fused.id])
             length = float(np.linalg.norm(self._vector)) if self._store.record["similarity"] == "cosine" else 1.0
             shares = vectors_of(rows, "share").astype(np.float64) @ self._vector.astype(np.float64) / (length or 1.0)
             # Shares are kept in half precision; what rounding took is given back in proportion.
@@ -369,8 +367,7 @@ class Search:
 
 def require_unchanged(store: LanceStore, id: str, content_hash: str | None) -> None:
     """Raise RetrievalError for a document that has changed, or was removed, since it was found."""
-    rows = store.select(["content_hash"], IS_DOCUMENT, ids=[id])
-    if rows.column("content_hash").to_pylist() != [content_hash]:
+    if store.select(["content_hash"], IS_DOCUMENT, ids=[id]).column("content_hash").to_pylist() != [content_hash]:
         raise RetrievalError(f"document {id!r} has changed or was removed since; search again")
 
 

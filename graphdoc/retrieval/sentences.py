@@ -135,8 +135,7 @@ def sample_sentences(store: LanceStore, without: str) -> SentenceSet | None:
     def drawn(id: str) -> bytes:
         return hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
-    every = store.select(["id"], IS_DOCUMENT).column("id").to_pylist()
-    ids = sorted((id for id in every if id != without), key=drawn)
+    ids = sorted((id for id in store.select(["id"], IS_DOCUMENT).column("id").to_pylist() if id != without), key=drawn)
     return next((sentences for _, sentences in stored_blocks(store, ids=ids, least=_SAMPLE_SENTENCES)), None)
 
 

@@ -113,8 +113,7 @@ class Update:
         with progress_bar(self._show, partial(number_of, documents), "Indexing") as self._bar:
             changed = self._changed(documents)
             with closing(segment_in_order(changed, self._encoder.segmenter, self._workers)) as segmented:
-                indexable = filter(self._is_indexable, segmented)
-                for window in in_blocks(indexable, most, lambda one: len(one.passages)):
+                for window in in_blocks(filter(self._is_indexable, segmented), most, lambda one: len(one.passages)):
                     replaced = {one.document.id for one in window} & self._replaced
                     self._write(self._encoder, window, replaced)
                     self._replaced -= replaced

@@ -60,8 +60,7 @@ def described(value: object) -> str:
 def class_name(label: object) -> str:
     """The name of the class that a label means: in Unicode's form NFC, with single spaces, otherwise as written."""
     # Halves of surrogate pairs, which no file can hold, become question marks as in other files.
-    written = str(label).encode("utf-8", "replace").decode("utf-8")
-    return " ".join(unicodedata.normalize("NFC", written).split())
+    return " ".join(unicodedata.normalize("NFC", str(label).encode("utf-8", "replace").decode("utf-8")).split())
 
 
 def markdown(text: str, width: int | None = None) -> str:

@@ -69,8 +69,7 @@ class DocumentBatches(ABC):
 class EpochBatches(DocumentBatches):
     """Batches of documents or pairs in another order in every epoch.
 
-    Those left over at the end of an epoch, too few for a batch, are left to other epochs; fewer documents than a batch
-    make one.
+    Those left over at the end of an epoch are left to other epochs; fewer documents than a batch make one.
 
     Args:
         rows: documents that are trained on; None for all.
@@ -159,8 +158,7 @@ class ClassBalancedBatches(DocumentBatches):
             that is for models that split documents into sections, which are positives of each other.
 
     Raises:
-        ValueError: there are not two groups, batches have no room for them, or a process could be left without
-            documents.
+        ValueError: there are not two groups, batches have no room for them, or a process could get no document.
     """
 
     def __init__(

@@ -120,8 +120,7 @@ def groups_of_pairs(
         star_size: documents of a star, at most; of more partners it takes those that have fewest partners themselves.
 
     Raises:
-        DocumentError: a document is not there, pairs contradict each other, no pair joins any documents, or all
-            documents are joined.
+        DocumentError: a document is not there, pairs contradict each other, no pair joins any, or all are joined.
 
     >>> groups_of_pairs(["a", "b", "c"], [("a", "b", 1), ("a", "c", 0)]).labels
     array([0, 0, 1])
@@ -155,8 +154,7 @@ def groups_of_pairs(
 
 
 def _components(edges: Rows, documents: int) -> Rows:
-    ones = np.ones(len(edges), np.int8)
-    graph = coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(documents, documents))
+    graph = coo_array((np.ones(len(edges), np.int8), (edges[:, 0], edges[:, 1])), shape=(documents, documents))
     found: Rows = connected_components(graph.tocsr(), directed=False)[1].astype(np.int64)
     return found
 

@@ -88,8 +88,7 @@ class NegativeSampler:
         if self._pools is not None:
             pool = self._pools[query]
             return draw.choice(pool, min(self.per_query, len(pool)), replace=False, shuffle=False)
-        answering = int(self._copies[self._answers[query]].sum())
-        if len(self._groups) < _FEW * (self.per_query + answering):
+        if len(self._groups) < _FEW * (self.per_query + int(self._copies[self._answers[query]].sum())):
             pool = self._without_answers(np.arange(len(self._groups)), query)
             return draw.choice(pool, min(self.per_query, len(pool)), replace=False, shuffle=False)
         answers, found = set(self._answers[query].tolist()), dict[int, None]()

@@ -138,8 +138,7 @@ class TokenMasks:
         """Mask sentences that belong together, given with their special tokens; the draw depends on the key."""
         together = torch.from_numpy(np.concatenate(sentences).astype(np.int64)).unsqueeze(0)
         special = torch.from_numpy(np.isin(together.numpy(), self._special))
-        seed = int(random_generator("masks", *key).integers(2**63))
-        self._collator.generator = torch.Generator().manual_seed(seed)
+        self._collator.generator = torch.Generator().manual_seed(int(random_generator("masks", *key).integers(2**63)))
         inputs, labels = self._collator.torch_mask_tokens(together, special_tokens_mask=special)
         ends = np.cumsum([len(one) for one in sentences])[:-1]
         # What is left as it is has a negative label.

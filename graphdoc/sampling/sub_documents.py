@@ -32,8 +32,7 @@ class SubDocumentSplit:
     def sample(self, id: str, epoch: int, passages: int) -> tuple[Rows, Rows]:
         """Split a document into passages of the anchor and of the candidate, each in reading order.
 
-        The epoch is -1 for documents that are measured. Every passage is in exactly one part; fewer than two are a
-        ValueError.
+        The epoch is -1 for documents that are measured. Every passage is in one part; fewer than two are a ValueError.
         """
         if passages < 2:
             raise ValueError(f"document {id!r} has {passages} passages and cannot be split; it takes 2 or more")
@@ -66,8 +65,7 @@ class SectionSplit:
     def permuted(self, permutation: Rows, positions: SectionPositions) -> SectionSplit:
         """The same sections in another order ``(sections,)``, with their passages as they are.
 
-        With ``natural`` positions a section keeps its id, wherever it stands; with ``shuffled`` ids count in the new
-        order.
+        With ``natural`` positions a section keeps its id; with ``shuffled`` ids count in the new order.
         """
         new_place = np.argsort(permutation)
         rows = np.argsort(new_place[self.section_ids], kind="stable")

@@ -65,8 +65,7 @@ class Choice:
         A subtopic without sentences drops out, and the shares of the others grow in proportion.
 
         Args:
-            rounds: ``(subtopics,)`` each, how likely every subtopic is; those that come later count once those before
-                are used up.
+            rounds: ``(subtopics,)`` each, how likely every subtopic is; later ones count once those before are used up.
         """
         left = [np.flatnonzero(self.side.clusters == subtopic).tolist() for subtopic in range(len(self.counts))]
         for shares in rounds:

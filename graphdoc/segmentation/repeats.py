@@ -44,8 +44,7 @@ _EXAMPLES = 3
 # Share of the same shingles from which on two passages are listed as one.
 _ALIKE = 0.5
 
-# Hashes that are held while a corpus is counted, twice at the end, 0.9 GB; of a larger corpus a sample of documents is
-# counted.
+# Hashes that are held while a corpus is counted, twice at the end, 0.9 GB; of a larger corpus a sample is counted.
 _MOST_HASHES = 100_000_000
 # Scripts without spaces are taken character by character.
 _APART = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"

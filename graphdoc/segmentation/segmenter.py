@@ -110,8 +110,7 @@ def prefix_of(
     def prefix(parts: Sequence[str], is_shortened: bool) -> Prefix:
         text = "".join(part + _END for part in parts)
         # White space at the end belongs to the token that follows.
-        tokens = len(token_spans(tokenizer, text.rstrip()))
-        return Prefix(prompt.text + text, prompt.tokens + tokens, is_shortened)
+        return Prefix(prompt.text + text, prompt.tokens + len(token_spans(tokenizer, text.rstrip())), is_shortened)
 
     whole = prefix(parts, is_shortened=False)
     if whole.tokens - prompt.tokens <= most_tokens:
@@ -352,8 +351,7 @@ class Segmenter:
         drafts = [draft for plan in plans for draft in plan.drafts]
         while drafts:
             calls = (drafts[first : first + _TEXTS_PER_CALL] for first in range(0, len(drafts), _TEXTS_PER_CALL))
-            parts = [part for call in calls for part in self._tokenize(call)]
-            drafts = parts
+            drafts = [part for call in calls for part in self._tokenize(call)]
         for plan in plans:
             yield plan.segmented(self.config.max_passages, self._special_tokens)
             # Plan and drafts point at each other, and memory must not wait for the garbage collector.

@@ -59,8 +59,7 @@ def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
     """Find the sentences of a text.
 
     A blank line ends a sentence; a single line break counts as white space. The spans are in order, do not overlap,
-    neither begin nor end with white space, and together hold every other character of the text. Time is linear in
-    the length of the text.
+    neither begin nor end with white space, and together hold every other character of the text. Time is linear.
 
     Args:
         text: any text that UTF-8 can hold.

@@ -77,8 +77,7 @@ def token_spans(tokenizer: PreTrainedTokenizerBase, text: str | Encoding, after:
     The tokens of the first ``after`` characters are left out, and spans count from behind them.
     """
     encoding = _backend(tokenizer).encode(text) if isinstance(text, str) else text
-    pairs = zip(encoding.offsets, encoding.special_tokens_mask, strict=True)
-    spans = [span for span, special in pairs if not special]
+    spans = [span for span, special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True) if not special]
     return [(max(start - after, 0), end - after) for start, end in spans if end > after] if after else spans
 
 
@@ -227,8 +226,7 @@ class SegmentedDocument:
 class PassageArrays:
     """The passages of a document in three arrays, as processes pass them on and files hold them.
 
-    Sections and lengths in tokens, special ones included, both ``(passages,)``; token ids of all in a row,
-    ``(tokens,)``.
+    Sections and lengths in tokens, special ones included, both ``(passages,)``; all token ids, ``(tokens,)``.
     """
 
     sections: Int32s

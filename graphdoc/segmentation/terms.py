@@ -19,6 +19,7 @@ ENGLISH_STOP_WORDS = frozenset(Path(__file__).with_name("english_stop_words.txt"
 
 # Letters of scripts that put no spaces between words, as passages count them.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+UNSPACED = re.compile(f"[{_UNSPACED}]+")
 _WORD = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^\W_{_UNSPACED}]+(?:['\u2019][^\W_{_UNSPACED}]+)*")
 _CHARACTERS_PER_WORD = 2
 # Characters whose words tell a language, and how many more stop words it has to have than the usual one.

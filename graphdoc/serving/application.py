@@ -72,8 +72,7 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         top_k: int = Query(10, ge=1),
     ) -> HTMLResponse:
         text, status, index = (q or "").strip(), 200, service.index.describe()
-        query = {"text": text, "document": document, "title": ""}
-        results = SearchResults((), query, by, None, where, top_k, index)
+        results = SearchResults((), {"text": text, "document": document, "title": ""}, by, None, where, top_k, index)
         if text or document is not None:
             try:
                 results = service.search(text or None, document=document, by=by, where=where, top_k=top_k)

@@ -55,8 +55,7 @@ def _place(kind: Any, location: Sequence[str | int]) -> tuple[Key, list[str]]:
             break
         key.append(str(part))
         annotation = fields[str(part)].annotation
-        kinds = (one for one in (annotation, *get_args(annotation)) if hasattr(one, "__pydantic_fields__"))
-        kind = next(kinds, None)
+        kind = next((one for one in (annotation, *get_args(annotation)) if hasattr(one, "__pydantic_fields__")), None)
     return tuple(key), list(getattr(kind, "__pydantic_fields__", {}))
 
 

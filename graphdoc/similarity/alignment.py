@@ -65,8 +65,7 @@ class Alignment:
 
     def best(self, top_k: int | None = None) -> tuple[ParagraphPair, ...]:
         """The strongest pairs first; of one direction those that add most."""
-        ranked = sorted(self.pairs, key=lambda pair: (-pair.strength, pair.source, pair.candidate))
-        return tuple(ranked[:top_k])
+        return tuple(sorted(self.pairs, key=lambda pair: (-pair.strength, pair.source, pair.candidate))[:top_k])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""

@@ -236,8 +236,7 @@ class Comparison(JsonResult):
     def matches(self, level: ComparedLevel = "passage", top_k: int | None = 20) -> list[Match]:
         """The strongest pairs of a level: for every part of either document its best partner, best pairs first.
 
-        Within one document a part is not matched with itself, and each pair is given once. ``top_k`` of None gives
-        all.
+        Within one document no part is matched with itself, and each pair is given once. ``top_k`` of None: all.
         """
         require_whole("top_k", top_k, least=0)
         scores = self.scores(level)

@@ -102,8 +102,7 @@ class EncodedDocument:
         """Where paragraphs with sentences lie, from the first of these to the last; none unless they were encoded."""
         if self.sentences is None or self.sentence_set is None:
             return ()
-        places = pairwise(self.sentence_set.paragraphs.tolist())
-        parts = [self.sentences[first:last] for first, last in places]
+        parts = [self.sentences[first:last] for first, last in pairwise(self.sentence_set.paragraphs.tolist())]
         return tuple(Span(own[0].section, own[0].start, own[-1].end, sum(one.tokens for one in own)) for own in parts)
 
     def spans(self, level: Literal["passage", "paragraph", "sentence"]) -> tuple[Span, ...]:

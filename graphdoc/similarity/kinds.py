@@ -346,8 +346,7 @@ def _scores(a: Tensor, a_counts: Tensor, b: Tensor, b_counts: Tensor) -> Tensor:
     """Scores of all pairs, ``(documents of a, documents of b)``; passages are of unit length."""
     # Passages of b above, so that those of one document lie one after the other in memory.
     products = b @ a.T
-    best = _largest(products, b_counts)
-    forward = torch.segment_reduce(best.T.contiguous(), "mean", lengths=a_counts, axis=0)
+    forward = torch.segment_reduce(_largest(products, b_counts).T.contiguous(), "mean", lengths=a_counts, axis=0)
     own = products.amax(dim=1, keepdim=True).T if len(a_counts) == 1 else _largest(products.T.contiguous(), a_counts)
     return (forward + torch.segment_reduce(own.T.contiguous(), "mean", lengths=b_counts, axis=0).T) / 2
 
@@ -400,8 +399,7 @@ class Background:
         documents: how many documents the pairs were made of.
         scores: ``(steps,)``, rising: the lowest score, and those that shares of 2^(-1/64), ... 2^(-1/4), 2^(-2/4), ...
             of the pairs are above; none where lengths have to be known.
-        passages: the cosine that passages of unrelated documents seldom exceed (see :func:`unrelated_passages`); None
-            where it is not known.
+        passages: the cosine that passages of unrelated documents seldom exceed (:func:`unrelated_passages`), or None.
         by_length: lengths of pairs (see :meth:`Similarity.lengths`), rising, and such scores of pairs about as long.
     """
 

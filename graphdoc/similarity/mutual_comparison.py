@@ -31,8 +31,7 @@ class MutualComparison(JsonResult):
         documents: the documents, in the order of rows and columns.
         model: what the vectors were made with, for the record.
         similarity: how documents are compared, a name of :data:`graphdoc.registry.SIMILARITIES`.
-        model_background: how alike unrelated documents are, for collections too small to say it themselves; None where
-            that is not known.
+        model_background: how alike unrelated documents are, for collections too small to say it themselves, or None.
         evidence: what ``evidence`` measures documents by in such collections; larger ones are measured by themselves.
     """
 

@@ -107,8 +107,7 @@ class EpochLoader:
         onwards = chain.from_iterable(self._batches.of_epoch(number) for number in count(epoch))
         batches = islice(onwards, done, None if end is None else done + end - first)
         examples = EpochExamples(self._corpus)
-        loader = DataLoader(examples, batch_sampler=batches, worker_init_fn=_begin_worker, **self._options)
-        self._ahead = iter(loader)
+        self._ahead = iter(DataLoader(examples, batch_sampler=batches, worker_init_fn=_begin_worker, **self._options))
         if self._options["num_workers"]:
             # Also where nobody closes it before the program ends: the workers do not end when they are asked to.
             self._end_workers = Finalize(self, self._ahead._shutdown_workers, exitpriority=10)  # type: ignore[attr-defined]
@@ -143,8 +142,7 @@ def _begin_worker(_: int) -> None:
 class StreamLoader:
     """Batches of a streamed corpus, of ``batch_size`` documents in each process, from the place in its state on.
 
-    The corpus cuts documents ahead in processes of its own; the processes of the run agree on how many batches an
-    epoch has.
+    The corpus cuts documents ahead in its own processes; those of the run agree on the batches of an epoch.
     """
 
     epoch_steps: int | None = None

@@ -200,8 +200,7 @@ class TrainingLoop:
         Raises:
             DocumentError: a process that loads documents was ended.
             ModelError: the loss or a weight became NaN or infinite; ids of the documents are in the folder.
-            OutputError: a checkpoint or the log cannot be written, the last checkpoint is whole; or another process
-                has stopped.
+            OutputError: a checkpoint or the log cannot be written, the last one is whole; or a process has stopped.
         """
         if self.processes.count > 1:
             with exchange():

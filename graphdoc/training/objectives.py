@@ -173,8 +173,7 @@ class BestPassageObjective(Objective):
         assert isinstance(documents, slice)
         # A query has one passage.
         queries, passages = rows[batch.roles["query"]], rows[documents]
-        own_counts = torch.tensor(batch.graphs.passage_counts[documents], device=rows.device)
-        counts, start = gather.rows(own_counts)
+        counts, start = gather.rows(torch.tensor(batch.graphs.passage_counts[documents], device=rows.device))
         with torch.autocast(rows.device.type, enabled=False):
             queries, passages = queries.float(), passages.float()
             if self.criterion.similarity == "cosine":

@@ -155,8 +155,7 @@ def run_recipe(
 ) -> Path:
     """Train by a recipe to the end, and write the model and what came of the run.
 
-    Whatever can be refused is refused before a passage is encoded. A run that is refused before its first step leaves
-    no run in its folder.
+    Whatever can be refused is refused before a passage is encoded. A run refused before its first step leaves none.
 
     Args:
         context: settings, model and processes.

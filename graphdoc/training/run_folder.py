@@ -101,8 +101,7 @@ def open_run(folder: Path, settings: RunSettings, record: Mapping[str, Any]) -> 
     """Write down what a run is made with, or check that a run goes on with the same data.
 
     Raises:
-        OutputError: the run was begun on other documents, labels, pairs, weights or loss, or the folder cannot be
-            written.
+        OutputError: the run was begun on other documents, labels, pairs, weights or loss, or cannot be written.
     """
     if (folder / CONFIG_FILE).exists():
         old, new = (_data_of(values) for values in (read_json(folder / RECORD_FILE), json.loads(json.dumps(record))))

@@ -321,8 +321,7 @@ class CachedStep:
         costs = [nodes * self._node_size + nodes * nodes * self._graph_heads for nodes in graphs.node_counts]
         default = GRAPH_NUMBERS if vectors.requires_grad else GRAPH_NUMBERS_FROZEN
         slices = list(graphs.slices(costs, self.graph_numbers or default))
-        counts = [sum(part.passage_counts) for part in slices]
-        return list(zip(slices, torch.split(vectors, counts), strict=True))
+        return list(zip(slices, torch.split(vectors, [sum(part.passage_counts) for part in slices]), strict=True))
 
     def _encode_slice(self, part: tuple[GraphBatch, Tensor]) -> Tensor:
         graphs, vectors = part
@@ -339,6 +338,5 @@ def _sum(output: StepOutput, terms: Sequence[LossOutput]) -> StepOutput:
     """A loss with the terms of its mini-batches, and the metrics of both."""
     if not terms:
         return output
-    names = terms[0].metrics
-    metrics = {name: torch.stack([term.metrics[name] for term in terms]).sum() for name in names}
+    metrics = {name: torch.stack([term.metrics[name] for term in terms]).sum() for name in terms[0].metrics}
     return StepOutput(output.loss + torch.stack([term.loss for term in terms]).sum(), {**output.metrics, **metrics})

@@ -82,8 +82,7 @@ def encode_to_disk(
         encoder: the encoder.
         documents: the corpus, such as :func:`~graphdoc.read_documents` gives; read once, never held.
         folder: where to; made if it is missing.
-        level: ``document`` for one vector each, ``section`` for one per section that has text, ``passage`` or
-            ``sentence``.
+        level: ``document`` for one vector each, ``section`` for one per section with text, ``passage``, ``sentence``.
         normalize_embeddings: L2-normalize the vectors.
         dtype: compute the transformer in this precision; vectors are fp32 all the same.
         shard_size: documents of one shard.

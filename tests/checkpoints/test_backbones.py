@@ -25,7 +25,7 @@ from transformers import (
     PreTrainedModel,
     T5Config,
 )
-from typed import Backbones, Encoders, Log
+from typed import Backbones, Encoders, Log, Patch
 
 from graphdoc.checkpoints.backbones import load_language_model_head
 from graphdoc.checkpoints.contents import CONFIG_FILE, WEIGHTS_FILE, token_limit
@@ -186,12 +186,7 @@ def model(tmp_path: Path, backbone_folder: Backbones) -> Callable[..., Path]:
     """Write the folder of an embedding model around a tiny encoder."""
 
     def make(
-        pooling: dict[str, Any],
-        *,
-        dense: int = 0,
-        normalized: bool = True,
-        prompts: Any = None,
-        limit: int | None = None,
+        pooling: dict[str, Any], *, dense: int = 0, normalized: bool = True, prompts: Any = None, limit: int = 0
     ) -> Path:
         folder = tmp_path / "embedding-model"
         shutil.copytree(backbone_folder("bert"), folder)
@@ -242,13 +237,7 @@ def by_hand(folder: Path, texts: list[str], pooling: str, *, dense: int, normali
     ],
 )
 def test_passage_vectors_are_those_of_the_model(
-    model: Callable[..., Path],
-    tmp_path: Path,
-    written: dict[str, Any],
-    pooling: str,
-    dense: int,
-    normalized: bool,
-    prompts: Any,
+    model: Callable[..., Path], tmp_path: Path, written: Any, pooling: str, dense: int, normalized: bool, prompts: Any
 ) -> None:
     folder = model(written, dense=dense, normalized=normalized, prompts=prompts, limit=40)
     encoder = DocumentEncoder.from_pretrained(folder, device="cpu")
@@ -271,6 +260,27 @@ def test_passage_vectors_are_those_of_the_model(
     assert DocumentEncoder.from_backbone(folder, device="cpu", projection_size=None).model.config.pooling == pooling
     saved = encoder.save_pretrained(tmp_path / "saved")
     np.testing.assert_allclose(DocumentEncoder.from_pretrained(saved, device="cpu").encode(TEXTS), expected, atol=1e-5)
+
+
+def test_a_bare_name_is_looked_for_as_by_sentence_transformers(
+    model: Callable[..., Path], tmp_path: Path, monkeypatch: Patch
+) -> None:
+    folder = model({"pooling_mode": "mean"}, dense=8)
+    for name in ("sentence-transformers--tiny", "bert-base-uncased"):
+        stored = tmp_path / "hub" / f"models--{name}"
+        shutil.copytree(folder, stored / "snapshots" / ("0" * 40))
+        (stored / "refs").mkdir()
+        (stored / "refs" / "main").write_text("0" * 40)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    whole = DocumentEncoder.from_pretrained("sentence-transformers/tiny", device="cpu")
+    assert DocumentEncoder.from_pretrained("tiny", device="cpu").describe() == whole.describe()
+    assert DocumentEncoder.from_backbone("tiny", device="cpu", projection_size=None).model.config.pooling == "mean"
+    # A name that is older than organizations, and the name of a folder.
+    assert DocumentEncoder.from_pretrained("bert-base-uncased", device="cpu").name == "bert-base-uncased"
+    assert "'sentence-transformers/tinny'" in refusal("tinny")
+    monkeypatch.chdir(folder.parent)
+    assert DocumentEncoder.from_pretrained(folder.name, device="cpu").hidden_size == 8
 
 
 def test_what_cannot_be_read_is_named(model: Callable[..., Path]) -> None:

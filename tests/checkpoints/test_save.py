@@ -263,8 +263,7 @@ def test_weights_that_are_no_numbers(checkpoint: Path, structured: Documents, na
 
 
 def logits_of(encoder: DocumentEncoder, documents: Documents) -> torch.Tensor:
-    segmented = [encoder.segment(document) for document in documents]
-    logits = encoder.run(segmented).output.logits
+    logits = encoder.run([encoder.segment(document) for document in documents]).output.logits
     assert logits is not None
     return logits
 

@@ -77,8 +77,7 @@ def files(tmp_path: Path) -> Path:
     """A corpus of three parts, pairs of test and dev documents, links, queries with judgements, and sets."""
     write_rows(tmp_path / "corpus.jsonl", [row for part in SIZES for row in rows_of(part)])
     for part in ("test", "dev"):
-        pairs = combinations(range(SIZES[part]), 2)
-        lines = [f"{part}{a}\t{part}{b}\t{int(a % 3 == b % 3)}\n" for a, b in pairs]
+        lines = [f"{part}{a}\t{part}{b}\t{int(a % 3 == b % 3)}\n" for a, b in combinations(range(SIZES[part]), 2)]
         (tmp_path / f"{part}.tsv").write_text("".join(lines))
     judged = tmp_path / "judged"
     judged.mkdir()

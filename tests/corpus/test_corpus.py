@@ -255,8 +255,7 @@ class TestCache:
             (corpora / f".partial-1-{name}.npy").write_bytes(b"half")
             for path in (folder / "documents.arrow", folder, corpora / f".partial-1-{name}.npy"):
                 os.utime(path, (time.time() - age,) * 2)
-        corpus = prepare()
-        kept = {corpus.fingerprint, ".partial-elsewhere-1-new", ".partial-1-new.npy"}
+        kept = {prepare().fingerprint, ".partial-elsewhere-1-new", ".partial-1-new.npy"}
         assert {path.name for path in corpora.iterdir()} == kept
 
     def test_a_corpus_that_another_job_has_finished_meanwhile_is_taken(

@@ -119,8 +119,7 @@ def test_mails_inside_a_mail_are_sections_under_their_subjects(tmp_path: Path) -
 
 def test_a_paragraph_whose_mark_was_deleted_goes_on_in_the_next(tmp_path: Path) -> None:
     deleted = '<w:pPr><w:rPr><w:del w:id="1"/></w:rPr></w:pPr>'
-    parts = ["One ", "two ", "three."]
-    runs = [f'<w:r><w:t xml:space="preserve">{part}</w:t></w:r>' for part in parts]
+    runs = [f'<w:r><w:t xml:space="preserve">{part}</w:t></w:r>' for part in ["One ", "two ", "three."]]
     body = "<w:bookmarkEnd/>".join(f"<w:p>{deleted if run is not runs[-1] else ''}{run}</w:p>" for run in runs)
     body += "<w:p><w:r><w:t>Apart.</w:t></w:r></w:p>"
     assert read(tmp_path / "a.docx", docx(body)).text == "One two three.\n\nApart."

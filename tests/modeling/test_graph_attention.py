@@ -76,8 +76,7 @@ def layer_by_the_paper(
             a_neighbour, a_self = conv["att_src"][0, head], conv["att_dst"][0, head]
             scores = []
             for number in incoming:
-                j = edges[number][0]
-                score = a_self @ (projection @ nodes[i]) + a_neighbour @ (projection @ nodes[j])
+                score = a_self @ (projection @ nodes[i]) + a_neighbour @ (projection @ nodes[edges[number][0]])
                 scores.append(score if score > 0 else 0.2 * score)
             exponentials = edge_weight[incoming] * np.exp(np.array(scores) - max(scores))
             for number, exponential in zip(incoming, exponentials, strict=True):

@@ -77,8 +77,7 @@ def test_near_duplicates_are_linked_by_cosines_and_by_texts() -> None:
     near = Neighbours.from_vectors(vectors, 5)
     # Of equal vectors, texts have a run of words in common, or not.
     for first, found in ("the tide turns at dusk", [[0, 1], [2, 4]]), ("a", [[2, 4]]):
-        texts = (first, "the tide turns at noon", "c", "d", "c", "")
-        copies = [sketch_of(text) if text else b"" for text in texts]
+        copies = [sketch_of(text) if text else b"" for text in (first, "the tide turns at noon", "c", "d", "c", "")]
         assert [rows.tolist() for rows in near.duplicates(vectors, 0.99, copies)] == found
     assert near.duplicates(vectors, 0.99999, [b""] * 6) == []
     # By a lower cosine all but the last are one set.

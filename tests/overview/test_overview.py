@@ -15,6 +15,7 @@ from graphdoc.documents.section import Section
 from graphdoc.errors import DocumentError, OutputError, SettingsError
 from graphdoc.overview import Overview
 from graphdoc.overview.names import EditedName, apply_edited_names, name_groups, read_names, write_names
+from graphdoc.overview.unspaced import join_pairs
 from graphdoc.segmentation import find_repeats
 from graphdoc.segmentation.terms import language_of
 from graphdoc.vectors.folder import Manifest, read_repeats, read_vectors
@@ -220,6 +221,32 @@ def test_stop_words_are_those_of_every_documents_language() -> None:
         assert stops.isdisjoint(group.words) and stops.isdisjoint(ends)
     languages = [language_of(text, usual) for usual in ("en", "fi") for text in (german, french, TIDES[0], "Hefe", "")]
     assert languages == ["de", "fr", "en", "en", "en", "de", "fr", "en", "fi", "fi"]
+
+
+# Two documents of each subject, and what may be said of it.
+UNSPACED = {
+    "機械学習は規則を見つける。深層学習ではニューラルネットワークを使う。|深層学習で機械学習は広がり、ニューラルネットワークの学習が要る。":
+    {"機械学習", "深層学習", "ニューラルネットワーク", "学習"},
+    "味噌汁は家庭料理の基本である。だしを鰹節からとり、味噌を溶く。|家庭料理に鰹節のだしが合う。味噌汁とともに並ぶ。":
+    {"味噌", "味噌汁", "家庭料理", "鰹節"},
+    "涨潮时海水涌入，退潮后滩涂露出。人们看潮汐表安排出海。|港口需要潮汐表。大船涨潮进港，退潮时海面下降。":
+    {"潮汐表", "涨潮", "退潮"},
+    "โครงข่ายประสาทเทียมต้องใช้ข้อมูล|โครงข่ายประสาทเทียมมีหลายชั้น": {"โครงข่ายประสาทเทียม"},
+}  # fmt: skip
+
+
+def test_names_without_spaces_are_whole_words() -> None:
+    documents = [Document.from_text(text, id=text) for pair in UNSPACED for text in pair.split("|")]
+    vectors = np.repeat(np.eye(4, dtype=np.float32), 2, axis=0)
+    overview = Overview.from_vectors([one.id for one in documents], vectors, documents, group_size=2)
+    for group, whole in zip(overview.groups, UNSPACED.values(), strict=True):
+        assert set(group.name.split(", ")) <= set(group.words) <= whole
+    for group, name in zip(overview.groups, ("機械学習", "味噌汁", "潮汐表", "โครงข่ายประสาทเทียม"), strict=True):
+        assert name in group.name
+    # Words between spaces stay as they are, also within such texts.
+    assert join_pairs(["net", "経網"], ["神経網 net", "神経網", "ab"]) == ["net", "神経網"]
+    texts = ["ニューラルPython言語", "言語とPythonで書く"]
+    assert name_groups([*texts, "", ""], [np.arange(2)], [("python", "言語")], "ja") == [("Python", "言語")]
 
 
 def test_weights_by_hand() -> None:

@@ -100,8 +100,7 @@ def test_what_is_measured_is_what_the_model_gives(overrides: list[str]) -> None:
         for row, ids in enumerate(batch.graphs.token_ids):
             tokens = model.passage_encoder.tokens(torch.tensor([list(ids)]), torch.ones(1, len(ids), dtype=torch.int64))
             vectors.append(tokens[0].mean(dim=0).numpy())
-            logits = model.training_parts["language_model"](tokens[0])
-            for place, logit in enumerate(logits):
+            for place, logit in enumerate(model.training_parts["language_model"](tokens[0])):
                 if (token := masked.get((row, place))) is not None:
                     losses.append(float(-logit.log_softmax(0)[token]))
                     right.append(int(logit.argmax()) == token)

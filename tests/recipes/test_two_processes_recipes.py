@@ -74,8 +74,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_fold
     (tmp_path / "broken.jsonl").write_text("\n".join([*lines[:9], lines[9][:30], *lines[10:]]), encoding="utf-8")
 
     def command(name: str, *options: str) -> list[str]:
-        output = f"output={tmp_path / name}"
-        return ["pretrain", "--config", str(config), "--device", "cpu", output, *options]
+        return ["pretrain", "--config", str(config), "--device", "cpu", f"output={tmp_path / name}", *options]
 
     def pairs(name: str) -> list[str]:
         """Sentence pairs with masked tokens; seven do not divide by two."""

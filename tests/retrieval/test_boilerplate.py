@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,21 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from collections_of_topics import LICENCE, sentences
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.segmentation import find_repeats
 
-WORDS = [f"{a}{b}{c}" for a in ("ba", "ke", "li", "mo", "tu") for b in "nrst" for c in ("a", "el", "in", "os")]
-LICENCE = (
-    "Permission is hereby granted, free of charge, to any person who obtains a copy of this text, to use it without "
-    "restriction, to copy, merge, publish, distribute and sell it. The text is given as it is, without warranty. "
-)
-
 
 def document_of(number: int) -> Document:
-    draw = random.Random(number)
-    text = " ".join(" ".join(draw.choices(WORDS, k=11)).capitalize() + "." for _ in range(12))
-    sections = [Section(text, heading="About"), Section(LICENCE, heading="Licence")]
+    sections = [Section(sentences(number, 12), heading="About"), Section(LICENCE, heading="Licence")]
     return Document(f"d{number}", sections, metadata={"year": 1990 + number, "deep": {"a": (1, 2)}})
 
 

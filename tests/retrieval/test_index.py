@@ -240,8 +240,7 @@ def test_a_search_without_a_filter_looks_into_few_partitions_unless_it_lacks_row
     monkeypatch.setattr(lance, "_PROBES", 8)
 
     def partitions(is_bounded: bool) -> int:
-        query = store._nearest(vector, "passage_vector", 10, is_bounded=is_bounded)
-        plan = str(store._do(query.analyze_plan))
+        plan = str(store._do(store._nearest(vector, "passage_vector", 10, is_bounded=is_bounded).analyze_plan))
         return max(int(found) for found in re.findall(r"partitions_searched=(\d+)", plan))
 
     assert partitions(True) == 8 < partitions(False)

@@ -86,8 +86,7 @@ def test_documents_are_compared_without_what_is_usual_and_none_is_its_own_hit(
     units = [vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in passages]
     usual = np.concatenate(units).mean(0)
     source, *others = (row / np.linalg.norm(row, axis=1, keepdims=True) for row in (unit - usual for unit in units))
-    cosines = [other @ source.T for other in others]
-    means = [(table.max(0).mean() + table.max(1).mean()) / 2 for table in cosines]
+    means = [(table.max(0).mean() + table.max(1).mean()) / 2 for table in [other @ source.T for other in others]]
     # Passages that the index has are not encoded.
     monkeypatch.setattr(updating, "survive_forks", pytest.fail)
     found = read_index.search(documents[0], by="vectors")

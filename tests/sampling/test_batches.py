@@ -299,8 +299,7 @@ def test_a_record_counts_what_was_left_out(tmp_path: Path) -> None:
 
 
 def test_huge_groups_are_warned_of() -> None:
-    chain = [(row, row + 1) for row in range(7)]
-    pairs = [*pairs_of(chain), *pairs_of([(0, 7), (0, 9)], label=0)]
+    pairs = [*pairs_of([(row, row + 1) for row in range(7)]), *pairs_of([(0, 7), (0, 9)], label=0)]
     # Where every pair of a large group is given, nothing was joined that has nothing in common.
     whole = groups_of_pairs(IDS, pairs_of([(a, b) for a in range(5) for b in range(a)]))
     made = (groups_of_pairs(IDS, pairs), whole, groups_of_pairs(IDS, pairs, joining="stars"))

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from collections_of_topics import LICENCE, WORDS, sentences
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
@@ -19,18 +20,6 @@ from graphdoc.documents.section import Section
 from graphdoc.segmentation import Repeats, SegmentationConfig, Segmenter, find_repeats, repeats
 from graphdoc.segmentation.repeats import RepeatLister, shingles_of
 from graphdoc.segmentation.segmenter import repeats_in
-
-WORDS = [f"{a}{b}{c}" for a in ("ba", "ke", "li", "mo", "tu") for b in "nrst" for c in ("a", "el", "in", "os")]
-LICENCE = (
-    "Permission is hereby granted, free of charge, to any person who obtains a copy of this text, to use it without "
-    "restriction, to copy, merge, publish, distribute and sell it. The text is given as it is, without warranty of "
-    "any kind. In no event shall its authors be liable for any claim or damage that comes of it, or of its use. "
-)
-
-
-def sentences(seed: int, count: int) -> str:
-    draw = random.Random(seed)
-    return " ".join(" ".join(draw.choices(WORDS, k=11)).capitalize() + "." for _ in range(count))
 
 
 def corpus(count: int = 6, own: int = 20) -> list[Document]:

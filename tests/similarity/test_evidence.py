@@ -60,8 +60,7 @@ def by_hand(documents: list[EncodedDocument]) -> np.ndarray:
         words = dot / math.sqrt(sum(w * w for w in weights[a].values()) * sum(w * w for w in weights[b].values()))
         return float(vectors[a] @ vectors[b] / np.linalg.norm(vectors[a]) / np.linalg.norm(vectors[b])), words
 
-    pairs = list(combinations(range(len(documents)), 2))
-    values = np.array([cosines(a, b) for a, b in pairs])
+    values = np.array([cosines(a, b) for a, b in combinations(range(len(documents)), 2)])
     return ((values - values.mean(axis=0)) / values.std(axis=0)).sum(axis=1)
 
 

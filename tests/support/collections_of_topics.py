@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -42,10 +43,17 @@ def make_collection(size: int = 30, *, seed: int = 0, **titles: str) -> tuple[li
     return documents, np.array(vectors, np.float32)
 
 
+WORDS = [f"{a}{b}{c}" for a in ("ba", "ke", "li", "mo", "tu") for b in "nrst" for c in ("a", "el", "in", "os")]
 LICENCE = (
     "Permission is granted to copy this text, to change it and to give it on to others for any purpose, as long as "
     "this notice stays with it. It comes without any warranty, and nobody is liable for what is done with it. "
 )
+
+
+def sentences(seed: int, count: int) -> str:
+    """Sentences of eleven made-up words each."""
+    draw = random.Random(seed)
+    return " ".join(" ".join(draw.choices(WORDS, k=11)).capitalize() + "." for _ in range(count))
 
 
 def with_licences(documents: Sequence[Document], text: str = LICENCE) -> list[Document]:

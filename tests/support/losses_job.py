@@ -61,8 +61,7 @@ def measured(loss: Loss, tensors: Tensors, gather: Gather) -> dict[str, Any]:
 
 def _dealt(loss: Loss, first: int, *tensors: Tensor, has_loss: bool = True) -> Case:
     """Rows dealt to two processes, the first ones to the first."""
-    shares = tuple(one[:first] for one in tensors), tuple(one[first:] for one in tensors)
-    return Case(loss, shares, tensors, has_loss)
+    return Case(loss, (tuple(one[:first] for one in tensors), tuple(one[first:] for one in tensors)), tensors, has_loss)
 
 
 def _rows(count: int, width: int = 5, seed: int = 0) -> Tensor:

@@ -53,8 +53,7 @@ def undisturbed(backbone_folder: Backbones, tmp_path_factory: Folders) -> Undist
 
 def start(config: Path, output: Path, *options: str) -> Forked:
     """Starts the command, in a group of processes of its own, as a cluster gives to a job."""
-    arguments = ("pretrain", "--config", config, "--device", "cpu", *options, f"output={output}")
-    return Forked("-m", "graphdoc", *arguments)
+    return Forked("-m", "graphdoc", "pretrain", "--config", config, "--device", "cpu", *options, f"output={output}")
 
 
 def interrupt(

@@ -338,8 +338,7 @@ def test_trackers_get_the_numbers_and_the_settings_without_a_network(
                 break
             time.sleep(0.1)
         assert b"training.seed" in content and b"eval/score" in content
-        values = losses_by_step(run)
-        found = {step: value for step, value in values.items() if json.dumps(value).encode() in content}
+        found = {step: value for step, value in losses_by_step(run).items() if json.dumps(value).encode() in content}
     assert found == pytest.approx(losses_by_step(run))
 
 

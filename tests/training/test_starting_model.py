@@ -182,8 +182,7 @@ def settings(backbone_folder: Backbones, tmp_path: Path) -> SubDocumentSettings:
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     # A shift of all keys changes no attention, and Adam makes steps of rounding errors.
-    found = load_file(folder / "model.safetensors")
-    return {name: weight for name, weight in found.items() if "key.bias" not in name}
+    return {n: weight for n, weight in load_file(folder / "model.safetensors").items() if "key.bias" not in n}
 
 
 @pytest.mark.gpu

@@ -43,16 +43,14 @@ def finish(figure: Figure, path: str | Path | None) -> Figure:
         axes.tick_params(color=MUTED)
     if path is not None:
         require_path("path", path)
-        suffix = Path(path).suffix.lower()
-        if suffix not in IMAGE_SUFFIXES:
+        if Path(path).suffix.lower() not in IMAGE_SUFFIXES:
             raise OutputError(f"{path} has no image suffix; use one of {', '.join(IMAGE_SUFFIXES)}")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             write_atomically(path, lambda temporary: figure.savefig(temporary, dpi=150))
         missing = {str(warning.message) for warning in caught if "missing from font" in str(warning.message)}
         if missing:
-            count = len(missing)
-            logger.warning("%s: %d characters of headings are not in the font and show as boxes", path, count)
+            logger.warning("%s: %d characters of headings are not in the font and show as boxes", path, len(missing))
     return figure
 
 

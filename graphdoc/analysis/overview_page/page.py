@@ -151,8 +151,7 @@ def _fields(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         number = {value: place for place, (value, _) in enumerate(ranked)}
         codes = packed([number.get(value, _NONE) for value in of_all], "<u2")
         shown, sizes = [one_line(value, NAME_CHARACTERS) for value, _ in ranked], [count for _, count in ranked]
-        named = {"name": one_line(name, 40), "kind": "names", "values": codes, "list": shown, "counts": sizes}
-        fields.append(named)
+        fields.append({"name": one_line(name, 40), "kind": "names", "values": codes, "list": shown, "counts": sizes})
     return fields[:_MOST_FIELDS]
 
 

@@ -32,8 +32,7 @@ def search_page(results: Mapping[str, Any], *, form: bool = False) -> str:
     Args:
         results: what ``SearchResults.to_dict(excerpt=True)`` gives, ``explain=True`` for tables of what adds to the
             scores; of ``comparison`` only relative links become links.
-        form: whether it can ask again, which needs a server: ``q`` or ``document``, ``by`` and ``where`` go to where
-            it came from.
+        form: whether it can ask again, which needs a server: ``q`` or ``document``, ``by`` and ``where`` go back.
     """
     by, fusion, index = results["by"], results["fusion"], results["index"]
     # By sentences, words are a separate ranking only where they count.

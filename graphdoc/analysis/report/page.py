@@ -111,8 +111,7 @@ def _matrix(comparison: Mapping[str, Any], values: Mapping[str, Any], level: str
 def _attention(comparison: Mapping[str, Any]) -> dict[str, Any] | None:
     """Attention of passages, a matrix per head or one for their mean, as the page's script reads it.
 
-    ``to_b`` is how A's passages look, ``to_a`` how B's do; within one document ``to_b`` is that between consecutive
-    sections.
+    ``to_b`` is how A's passages look, ``to_a`` how B's do; within one document ``to_b`` joins consecutive sections.
     """
     attention = comparison["attention"]
     if not attention:

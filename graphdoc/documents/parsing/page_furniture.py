@@ -234,8 +234,7 @@ def _has(page: PageElements, element: _Element, *wanted: str) -> bool:
 def _is_of_readers(page: PageElements, element: _Element, measure: Measures) -> bool:
     """Whether an element holds what readers wrote below a text.
 
-    A commentary on a law and an article about comments are called the same, but have no form for a reply and neither
-    replies nor times.
+    A commentary on a law and an article about comments are called the same, but have no form for a reply nor replies.
     """
     if measure.prose < _LEAST_PROSE or measure.first or local_name(element) not in _BLOCKS:
         return False
@@ -366,8 +365,7 @@ def _words_of(element: _Element) -> frozenset[str]:
 
 @lru_cache(8_192)
 def _split_name(written: str) -> frozenset[str]:
-    whole = re.findall(r"[a-zA-Z]+", written)
-    return frozenset(word.lower() for word in (*whole, *_NAME_PARTS.findall(written)))
+    return frozenset(word.lower() for word in (*re.findall(r"[a-zA-Z]+", written), *_NAME_PARTS.findall(written)))
 
 
 def _is_contents(page: PageElements, element: _Element, measure: Measures, words: frozenset[str]) -> bool:

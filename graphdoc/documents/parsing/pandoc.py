@@ -368,8 +368,7 @@ class _Writer:
     def _write_table(self, content: Any) -> None:
         _, caption, _, head, bodies, foot = content
         self._write_inside(caption[1])
-        rows = [*head[1], *(row for body in bodies for row in (*body[2], *body[3])), *foot[1]]
-        for _, cells in rows:
+        for _, cells in [*head[1], *(row for body in bodies for row in (*body[2], *body[3])), *foot[1]]:
             self.outline.separate(Break.LINE)
             for number, cell in enumerate(cells):
                 if number:

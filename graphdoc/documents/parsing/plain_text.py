@@ -59,8 +59,7 @@ def parse_plain_text(text: str, *, headings: bool = True) -> ParsedDocument:
     found = _headings(lines, manual=bool(title))
     levels = _levels(found)
     if not title and found and found[0].kind == "underline" and not any(map(str.strip, lines[: found[0].line])):
-        top = [heading for heading in found if levels[heading.line] == 1]
-        title = found.pop(0).text if len(top) == 1 else ""
+        title = found.pop(0).text if len([heading for heading in found if levels[heading.line] == 1]) == 1 else ""
     underlined = [] if title else _underlined(lines)
     if len(underlined) == 1 and not any(map(str.strip, lines[: underlined[0].line])):
         title = underlined[0].text
@@ -158,8 +157,7 @@ def _levels(headings: list[_Heading]) -> dict[int, int]:
     order = list(dict.fromkeys((heading.kind, heading.depth) for heading in headings))
     # Within one kind depth decides, whatever comes first.
     first = {kind: order.index(next(key for key in order if key[0] == kind)) for kind, _ in order}
-    ranked = sorted(order, key=lambda key: (first[key[0]], key[1]))
-    rank = {key: number for number, key in enumerate(ranked, start=1)}
+    rank = {key: number for number, key in enumerate(sorted(order, key=lambda key: (first[key[0]], key[1])), start=1)}
     return {heading.line: rank[heading.kind, heading.depth] for heading in headings}
 
 
@@ -322,8 +320,7 @@ def _capital(lines: list[str]) -> list[_Heading]:
 def _is_rare(lines: list[str], headings: list[_Heading]) -> bool:
     """Whether capitals are the exception; in a text of capitals they say nothing."""
     letters = Counter("upper" if letter.isupper() else "lower" for letter in "".join(lines) if letter.isalpha())
-    filled = sum(bool(line.strip()) for line in lines)
-    return letters["upper"] < 0.5 * letters.total() and 2 * len(headings) <= filled
+    return letters["upper"] < 0.5 * letters.total() and 2 * len(headings) <= sum(bool(line.strip()) for line in lines)
 
 
 def _joiner(text: str) -> Callable[[str], str]:

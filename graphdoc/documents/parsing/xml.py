@@ -144,8 +144,7 @@ def _mark_second_forms(root: _Element) -> None:
             continue
         names = {local_name(child) for child in _elements(parent)}
         for child in _elements(parent):
-            preferred = _PREFERRED.get(local_name(child))
-            if preferred in names:
+            if _PREFERRED.get(local_name(child)) in names:
                 child.tag = "second-form"
 
 

@@ -204,8 +204,7 @@ class _Reading:
             yield _failed(source, str(error))
 
     def _file(self, path: Path, id: str) -> Iterator[Record]:
-        kind = split_suffix(path)[1]
-        if is_corpus(kind):
+        if is_corpus(split_suffix(path)[1]):
             yield from read_corpus(path, self.encoding)
             return
         try:

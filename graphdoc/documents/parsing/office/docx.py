@@ -67,10 +67,9 @@ class _Reader:
         self._chains: dict[str, _Style] = {}
         self._notes = {kind: _notes(archive, parts.get(kind, ""), kind[:-1]) for kind in ("footnotes", "endnotes")}
         for kind, target in set(links.values()):
-            if kind in ("header", "footer", "comments") and target in archive:
-                tree = archive.tree(target)
-                if any(text.strip() for text in map(str, tree.itertext())):
-                    self.dropped[kind] += 1
+            may_be_left = kind in ("header", "footer", "comments") and target in archive
+            if may_be_left and any(text.strip() for text in map(str, archive.tree(target).itertext())):
+                self.dropped[kind] += 1
 
     def read(self, parent: _Element, depth: int = 0) -> None:
         """Read paragraphs and tables inside an element."""

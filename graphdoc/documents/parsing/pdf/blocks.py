@@ -152,8 +152,7 @@ class BlockBuilder:
             return False
         if _is_heading_like(before, self._size, self._bold):
             return False
-        text = line.text.lstrip("\"'“‘(")
-        if _HYPHENATED.search(before.text) or text[:1].islower():
+        if _HYPHENATED.search(before.text) or line.text.lstrip("\"'“‘(")[:1].islower():
             return True
         return not _SENTENCE_END.search(before.text) and before.right > before.column_right - 3 * self._size
 

@@ -1,7 +1,6 @@
 """PDF files read by PDFium in a process of its own, page by page.
 
-A file that brings the library down, or keeps it busy without end, costs one page and not the run; what of it cannot
-be read is said.
+A file that brings the library down, or keeps it busy without end, costs one page and not the run, and is reported.
 """
 
 from __future__ import annotations

@@ -63,8 +63,7 @@ def _is_formula(text: str) -> bool:
     """Whether most of the letters of a line are names of quantities and not words."""
     letters = [letter for letter in text if letter.isalpha()]
     latin = _LATIN_WORD.findall(text)
-    digits = sum(map(str.isdigit, text))
-    if sum(map(len, latin)) < 0.5 * len(letters) or digits > 2 * len(letters):
+    if sum(map(len, latin)) < 0.5 * len(letters) or sum(map(str.isdigit, text)) > 2 * len(letters):
         return False
     return sum(len(word) for word in latin if len(word) > 2) < 0.34 * len(letters)
 

@@ -395,8 +395,7 @@ def _side(row: Line, gutter: float, right: bool) -> Line | None:
     if not segments:
         return None
     weights = [piece for segment in segments for piece in segment.pieces]
-    largest = max(weights, key=lambda piece: (piece.style.size, len(piece.text)))
-    return Line(segments, largest.base, row.page)
+    return Line(segments, max(weights, key=lambda piece: (piece.style.size, len(piece.text))).base, row.page)
 
 
 def _middle(segment: Segment) -> float:
@@ -419,16 +418,14 @@ def _gutters(rows: Sequence[Line]) -> list[float]:
     """Places of gaps that occur in several rows, those of the most rows first."""
     gaps = [(a.right, b.left) for row in rows for a, b in pairwise(row.segments) if b.left > a.right]
     counts: dict[float, int] = {}
-    starts = sorted({round(right) for _, right in gaps})
-    for start in starts[:200]:
+    for start in sorted({round(right) for _, right in gaps})[:200]:
         place = start - 3.0
         counts[place] = sum(left < place < right for left, right in gaps)
     # Columns without lines side by side at one height have no gap within a row.
     lefts = [round(row.left) for row in rows]
     for start in {left for left in lefts if lefts.count(left) >= _FEWEST_ROWS}:
         counts.setdefault(start - 3.0, lefts.count(start) // 2)
-    likely = sorted(counts, key=lambda place: -counts[place])
-    return [place for place in likely if counts[place] > 1][:_MOST_GUTTERS]
+    return [place for place in sorted(counts, key=lambda place: -counts[place]) if counts[place] > 1][:_MOST_GUTTERS]
 
 
 def _bands(rows: Sequence[Line], gutter: float) -> Iterator[tuple[int, int]]:

@@ -137,8 +137,7 @@ def test_numbers_in_words_and_headings_of_slides_that_go_on_are_left_out_and_cou
     # A label stands in front of its heading.
     parsed = read(sections(), [Words(72, 780, "Capítulo 2", 14, "B"), *page[1:]])
     assert names(parsed) == [HIGH, LOW, f"Capítulo 2 {HIGH}"]
-    slides = [[Words(72, 700, HIGH, 20, "B"), *paragraph(72, 660, [line])] for line in LINES]
-    parsed = read(sections(), *slides)
+    parsed = read(sections(), *[[Words(72, 700, HIGH, 20, "B"), *paragraph(72, 660, [line])] for line in LINES])
     assert names(parsed) == [HIGH, LOW, HIGH] and all(line in parsed.sections[2].text for line in LINES)
     assert parsed.metadata["dropped_elements"] == {"running head": 2}
 
