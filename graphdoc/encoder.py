@@ -146,8 +146,7 @@ class DocumentEncoder(VectorPipeline):
         """Fit the encoder to a corpus without training, in one pass and bounded memory.
 
         No labels are read, and evidence gives way to the cosine. Options: ``centre``, ``lexical``, ``lexical_weight``,
-        ``corpus`` and ``processes`` as :class:`~graphdoc.inference.fitting.FitOptions` describes them, and those of
-        :meth:`encode`.
+        ``corpus`` and ``processes`` of :class:`~graphdoc.inference.fitting.FitOptions`, and those of :meth:`encode`.
 
         Returns:
             What was learned. The encoder has it from then on, and :meth:`save_pretrained` keeps it.
@@ -208,8 +207,7 @@ class DocumentEncoder(VectorPipeline):
     def predict(self, documents: ManyDocuments | AnyDocument, **options: Unpack[PredictionOptions]) -> Predictions:
         """Predict which classes documents belong to, how likely each is, and which passages speak for them.
 
-        Options: ``threshold`` and ``explain`` as :func:`graphdoc.prediction.predict` describes them, and those of
-        :meth:`encode`.
+        Options: ``threshold`` and ``explain`` of :func:`graphdoc.prediction.predict`, and those of :meth:`encode`.
         """
         return predict(self, documents, **options)
 

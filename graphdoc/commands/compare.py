@@ -204,7 +204,7 @@ def _print_sections(target: Terminal, comparison: Comparison) -> None:
 def _print_matches(target: Terminal, comparison: Comparison, level: Any, top_k: int) -> None:
     matches = comparison.matches(level, top_k)
     if matches:
-        target.print(f"\n[bold]closest {level}s[/bold]")
+        target.print(f"\n[bold]closest {level}s[/bold], with their similarity")
     for match in matches:
         target.print(f"{match.score:.3f}")
         for side, encoded, row in (("A", comparison.a, match.a), ("B", comparison.b, match.b)):

@@ -148,8 +148,7 @@ def calibration_error(probabilities: npt.NDArray[Any], right: npt.NDArray[np.boo
     """Expected calibration error (Guo et al. 2017, "On Calibration of Modern Neural Networks").
 
     Predictions, ``(predictions,)``, are sorted into bins of equal width, which include their upper edge, and the first
-    its lower one. It is the mean over predictions of what mean probability and share of right ones of their bin differ
-    by.
+    its lower one. It is the mean over predictions of the gap of mean probability and share of right ones in their bin.
     """
     # Values that rounding brought just beyond 0 and 1 are probabilities all the same.
     wrong = ~((probabilities >= -1e-6) & (probabilities <= 1 + 1e-6))

@@ -11,6 +11,8 @@ from ..segmentation.terms import UNSPACED
 
 # A pair is joined with a character that stands next to it this often; with one of grammar, as if so many more were.
 _TOGETHER, _MORE = 0.7, 2
+# What is longer is a sentence that several documents share: with grammar in it, and without.
+_LONGEST = 8, 32
 _GRAMMATICAL = frozenset("的了是在和与用来从对把被中及等为")
 _HIRAGANA, _KATAKANA = "\u3041-\u309f", "\u30a1-\u30fa\u30fc-\u30ff"
 # Scripts of south-east Asia: signs within a syllable, vowels that begin one, and how many characters a word has.
@@ -58,7 +60,9 @@ def _grown(pair: str, text: str) -> str:
 
 
 def _is_whole(word: str, text: str, others: AbstractSet[str]) -> bool:
-    if _is(_HIRAGANA + _WITHIN, word[0]) or _is(_HIRAGANA, word[-1]) or word[-1] in _BEFORE:
+    has_grammar = any(character in _GRAMMATICAL or _is(_HIRAGANA, character) for character in word)
+    ends_within = _is(_HIRAGANA + _WITHIN, word[0]) or _is(_HIRAGANA + _BEFORE, word[-1])
+    if ends_within or len(word) > _LONGEST[not has_grammar]:
         return False
     if _is(_SYLLABIC, word) and (len(word) < _FEWEST or _is(_WITHIN, text[text.find(word) + len(word)])):
         return False

@@ -48,11 +48,10 @@ def test_compare(run: Command, examples: Path, model: str) -> None:
     a, b = examples / "koji.md", examples / "storm-surge-barriers.html"
     files = ("--json", "c.json", "--csv", "c.csv", "--html", "c.html", "--plot", "c.png")
     out = run("compare", a, b, "--level", "sentence", "--subtopics", "vectors", *files, "--dtype", "float32")
-    expected = DocumentEncoder.from_pretrained(model, device="cpu", dtype="float32").compare(
-        *read_documents(a), *read_documents(b)
-    )
+    encoder = DocumentEncoder.from_pretrained(model, device="cpu", dtype="float32")
+    expected = encoder.compare(*read_documents(a), *read_documents(b))
     assert content("c.json")["document"] == pytest.approx(expected.document, abs=1e-6)
-    assert f"{expected.document:.3f}" in out and "subtopics" in out and "closest sentences" in out
+    assert f"{expected.document:.3f}" in out and "subtopics" in out and "closest sentences, with" in out
     assert len(rows("c.csv")) > expected.passages.size
     assert all(Path(f"c.{suffix}").stat().st_size > 1000 for suffix in ("html", "png"))
 
@@ -96,10 +95,11 @@ def test_overview(run: Command, examples: Path) -> None:
     assert "11 documents" in out and len(content("o.json")["documents"]) == len(rows("o.csv")) == 11
     run("encode", examples, "--output", "v", "--max-passages", "1000")
     run("overview", examples, "--vectors", "v", "--json", "again.json")
-    for name in ("one.txt", "other.txt"):
-        Path(name).write_text("The same text.", encoding="utf-8")
+    same = write_rows(Path("same.jsonl"), [{"id": id, "text": "The same text."} for id in "ab"])
     # Where all are as near, none is farthest.
-    assert "farthest" in out and "farthest" not in run("overview", "one.txt", "other.txt")
+    assert "farthest" in out and "farthest" not in run("overview", same)
+    many = write_rows(Path("many.jsonl"), [{"id": str(n), "text": f"Wall {n} and tide {n % 7}."} for n in range(50)])
+    assert "fitted cosine: " in run("overview", many) and "fitted" not in out
     assert content("again.json")["pairs"] == content("o.json")["pairs"]
 
 

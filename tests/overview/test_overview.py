@@ -57,11 +57,9 @@ def test_tables_agree_with_each_other(overview: Overview, tmp_path: Path) -> Non
 
 def test_what_is_left_out_as_repeated_is_listed() -> None:
     documents, vectors = make_collection(6)
-    documents = with_licences(documents)
     versions = [Document(f"v{number}", (Section(LICENCE, heading="Licence"),)) for number in range(3)]
-    all_of_them = [*documents, *versions]
-    rows = np.vstack([vectors, np.eye(32)[:3] * 9])
-    overview = overview_of(all_of_them, rows, repeats=find_repeats(all_of_them))
+    all_of_them = [*with_licences(documents), *versions]
+    overview = overview_of(all_of_them, np.vstack([vectors, np.eye(32)[:3] * 9]), repeats=find_repeats(all_of_them))
     (passage,) = overview.repeats.passages
     # Licences that are all of a document count in it, and are left out of none.
     assert (passage.documents, passage.text, passage.characters) == (12, LICENCE.strip(), 12 * len(LICENCE.strip()))
@@ -245,6 +243,8 @@ def test_names_without_spaces_are_whole_words() -> None:
         assert name in group.name
     # Words between spaces stay as they are, also within such texts.
     assert join_pairs(["net", "経網"], ["神経網 net", "神経網", "ab"]) == ["net", "神経網"]
+    # A sentence that several documents share is none.
+    assert join_pairs(["学习", "规律"], ["机器学习是从数据中寻找规律的技术"] * 9) == []
     texts = ["ニューラルPython言語", "言語とPythonで書く"]
     assert name_groups([*texts, "", ""], [np.arange(2)], [("python", "言語")], "ja") == [("Python", "言語")]
 
