@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -27,9 +27,10 @@ from .prediction.predicting import PredictionOptions
 from .runtime.other_names import ENCODER, ENCODING, FITTING, no_attribute, require_known
 from .runtime.text import require_path, require_seed
 from .segmentation.spans import SegmentedDocument
+from .similarity.background import FEWEST_DOCUMENTS, Background
 from .similarity.comparison import Comparison
 from .similarity.encoded_document import CLUSTER_SIZE, EncodedDocument, pair_subtopics
-from .similarity.kinds import FEWEST_DOCUMENTS, similarity_of
+from .similarity.kinds import similarity_of
 from .similarity.mutual_comparison import MutualComparison
 
 if TYPE_CHECKING:
@@ -266,7 +267,8 @@ class DocumentEncoder(VectorPipeline):
             )
         similarity = self._compared_by(2)
         model = {**self.describe(), "similarity": similarity}
-        return Comparison(first, second, model, similarity, b is None, table, self.background, self.evidence)
+        measures = self._background_of([first, second]), self.evidence
+        return Comparison(first, second, model, similarity, b is None, table, *measures)
 
     def _compared_by(self, documents: int) -> str:
         """The similarity for a number of documents; evidence without a reference is the cosine."""
@@ -305,7 +307,12 @@ class DocumentEncoder(VectorPipeline):
             raise DocumentError(f"compare_all needs two documents or more, not {len(encoded)}; compare takes one")
         similarity = self._compared_by(len(encoded))
         model = {**self.describe(), "similarity": similarity}
-        return MutualComparison(encoded, model, similarity, self.background, self.evidence)
+        return MutualComparison(encoded, model, similarity, self._background_of(encoded), self.evidence)
+
+    def _background_of(self, documents: Sequence[EncodedDocument]) -> Background | None:
+        """How alike unrelated documents are, those of the genre of some documents where the model knows it."""
+        background, evidence = self.background, self.evidence
+        return background if background is None or evidence is None else background.of(evidence.units(documents))
 
     def attention(self, document: AnyDocument) -> AttentionTable:
         """Attention by layer and head or, in a model without any, what each passage adds to the vector.

@@ -60,8 +60,6 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 @dataclass
 class Block:
-    """A fenced block of a page."""
-
     language: str
     options: dict[str, str]
     line: int

@@ -21,7 +21,7 @@ from graphdoc.inference import fitting
 from graphdoc.modeling.lexical import MEAN_ROW, random_signs
 from graphdoc.segmentation.terms import TermMaker
 from graphdoc.settings.run import ModelSettings
-from graphdoc.similarity.kinds import Background, unrelated_passages
+from graphdoc.similarity.background import Background, unrelated_passages
 from graphdoc.training.optimizer import prepare_tuning, trained_updates
 from graphdoc.vectors.folder import origin_of
 
@@ -314,8 +314,7 @@ def test_words_are_weighed_so_that_both_parts_deviate_alike(tiny_encoder: Encode
     summed = dense[pairs] / dense[pairs].std() + words[pairs] / words[pairs].std()
     assert np.corrcoef(scores, summed)[0, 1] == pytest.approx(1, abs=1e-6)
     assert found.background is not None and found.background.documents == len(documents)
-    shares = np.array([found.background.share(score) for score in scores])
-    assert (shares > 0.9).mean() == pytest.approx(0.1, abs=0.02)
+    assert (np.array([found.background.share(score) for score in scores]) > 0.9).mean() == pytest.approx(0.1, abs=0.02)
     comparison = encoder.compare(documents[0], documents[1])
     assert comparison.share == comparison.to_dict()["share"] == found.background.share(comparison.document)
     assert encoder.compare(documents[0]).share is None

@@ -145,7 +145,6 @@ def save_checkpoint(
 
 
 def _require_replaceable(target: Path, names: Iterable[str]) -> None:
-    """Refuse to replace files that are not a checkpoint's."""
     unfinished = read_json(target / UNFINISHED_FILE).get("model_type") == DocumentConfig.model_type
     is_own = unfinished or is_checkpoint(target)
     for path in sorted(target / name for name in names):

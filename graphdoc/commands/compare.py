@@ -140,7 +140,7 @@ def _plot_levels(comparison: Comparison, path: str) -> None:
 
 
 def _print_two(target: Terminal, comparison: Comparison, top_k: int, *, sentences: bool) -> None:
-    from ..similarity.wording import NO_BACKGROUND, UNKNOWN_WORDS, describe_share
+    from ..similarity.background import NO_BACKGROUND, UNKNOWN_WORDS, describe_share
 
     model = plain(f"{comparison.similarity}, model {comparison.model['name']}").markup
     target.lines([f"A  {titled(comparison.a.segmented.document)}"])
@@ -264,7 +264,7 @@ def _compare_many(
 
 
 def _print_many(target: Terminal, comparison: MutualComparison) -> None:
-    from ..similarity.wording import NO_BACKGROUND, UNKNOWN_WORDS, percent_closer
+    from ..similarity.background import NO_BACKGROUND, UNKNOWN_WORDS, percent_closer
 
     encoded = comparison.documents
     # Of few documents all pairs are shown in the order of the documents, of many the closest.

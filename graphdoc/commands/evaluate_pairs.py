@@ -146,7 +146,6 @@ def evaluate_compare(
 
 
 def _all_scores(rows: list[MeasuredRow]) -> Table:
-    """A line for every row, with all pairs and by length."""
     ends = [name for metric in METRICS for name in (metric, f"{metric}_low", f"{metric}_high")]
     result = Table(["model", "role", "words", "pairs", "similar", "threshold", *ends])
     for row in rows:
@@ -160,7 +159,6 @@ def _all_scores(rows: list[MeasuredRow]) -> Table:
 
 
 def _notes(evaluator: PairEvaluator, sections: Mapping[str, int]) -> list[str]:
-    """Notes below the tables, one line each."""
     chosen = counted(len(evaluator.validation), "validation pair")
     if not len(evaluator.validation):
         chosen = "the test pairs themselves: P, R, F1 and accuracy are upper bounds; give --validation-pairs"

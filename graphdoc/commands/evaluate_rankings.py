@@ -102,7 +102,6 @@ def _show(
     lines: Sequence[str],
     report: ReadingReport | None,
 ) -> None:
-    """Print and write what was measured of all rows."""
     from ..evaluation import write_run
     from ..evaluation.trec import write_qrels
 

@@ -111,7 +111,6 @@ def index(
 
 
 def _description(opened: DocumentIndex, about: dict[str, Any]) -> list[str]:
-    """Lines on the content of an index and how it was made."""
     model = about["model"]
     graph = model["graph_kind"] if model["graph_layers"] else "no"
     return [

@@ -137,7 +137,6 @@ def overview(
 def _of_vectors(
     folder: Path, sources: tuple[str, ...], repeats: str, reading: Reading, report: ReadingReport, *, fit: bool
 ) -> Overview:
-    """The overview of stored vectors."""
     with quick_imports():
         from ..overview import Overview
     from ..vectors.folder import Manifest, read_repeats, read_vectors
@@ -181,7 +180,7 @@ def _write_reports(
 
 
 def _print(target: Terminal, whole: Overview) -> None:
-    from ..similarity.wording import percent_closer
+    from ..similarity.background import percent_closer
 
     title = [digest.title for digest in whole.documents]
     if whole.groups:

@@ -155,7 +155,6 @@ def _run(words: str, overrides: tuple[str, ...], options: RunOptions, train_with
 
 
 def _prepare(settings: RunSettings) -> None:
-    """Cut and tokenize the corpus of a run."""
     if settings.corpus.streaming:
         raise SettingsError("corpus.streaming=true: the run itself reads documents that are streamed")
     from ..corpus.corpus import prepare_run_corpus
@@ -168,7 +167,6 @@ def _prepare(settings: RunSettings) -> None:
 
 
 def _print_results(folder: Path) -> None:
-    """A table of what was measured before and after."""
     from ..training.run_folder import read_results
 
     results = read_results(folder)

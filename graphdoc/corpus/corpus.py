@@ -295,7 +295,6 @@ def _write(
 
 
 def _write_documents(path: Path, documents: Iterator[TokenizedDocument], largest_token: int) -> str:
-    """Write documents, and give the hash of what they hold."""
     fields = passage_fields(largest_token)
     named = [pa.field("id", pa.string(), nullable=False), pa.field("group", pa.int64(), nullable=False)]
     strings = [("label", pa.string()), ("split", pa.string())]

@@ -245,7 +245,6 @@ class CorpusSource:
 
 
 def _content(document: Document) -> tuple[object, ...]:
-    """All of a document that training may read."""
     sections = [(section.heading, section.text) for section in document.sections]
     return (document.id, document.title, document.label, split_of(document), sections)
 

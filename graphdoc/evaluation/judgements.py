@@ -102,7 +102,6 @@ class Judgements:
         return self._answered(kept, len(unknown))
 
     def _answered(self, qrels: Qrels, unknown_documents: int = 0) -> Judgements:
-        """The queries that have a positive in some judgements."""
         answered = {query for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
         queries = {query: text for query, text in self.queries.items() if query in answered}
         if not queries:

@@ -24,7 +24,8 @@ from ..runtime.text import counted
 from ..segmentation.spans import SegmentedDocument
 from ..segmentation.terms import TermMaker
 from ..settings.document import LEARNED_WEIGHT, DocumentSettings, LexicalFit, LexicalSettings
-from ..similarity.kinds import FEWEST_DOCUMENTS, Background, similarity_matrix, similarity_of, unrelated_passages
+from ..similarity.background import FEWEST_DOCUMENTS, Background, unrelated_passages
+from ..similarity.kinds import similarity_matrix, similarity_of
 from .pipeline import EncodingPipeline, Level, StreamOptions
 from .precision import as_numpy, inference
 from .segmenting import AnyDocument, ManyDocuments, cut_windows, documents_of
@@ -111,7 +112,7 @@ def fit(
 
     What it was fitted to before is forgotten, but for its lexical part where none is learned. From 50 documents on the
     lexical part is weighed so that the cosines of vectors and of words deviate alike over pairs of documents, which
-    adds up their z-scores. The scores of these pairs are kept (:class:`~graphdoc.similarity.kinds.Background`), so
+    adds up their z-scores. The scores of these pairs are kept (:class:`~graphdoc.similarity.background.Background`), so
     that a score can be read as the share of unrelated pairs that are less alike. See :class:`FitOptions`.
 
     Raises:

@@ -29,8 +29,9 @@ from ..runtime.processes import move_to_device, survive_forks
 from ..runtime.text import counted, require_one_of, require_whole
 from ..segmentation.repeats import RepeatFilter
 from ..segmentation.spans import Coverage, SegmentedDocument
+from ..similarity.background import Background
 from ..similarity.evidence import Reference
-from ..similarity.kinds import Background, similarity_of
+from ..similarity.kinds import similarity_of
 from .levels import stream_sentences
 from .precision import (
     PRECISIONS,

@@ -48,7 +48,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             length before and after, as free text; None for a model without centre.
         lexical: what the lexical part of vectors is made with (see
             :class:`~graphdoc.settings.document.LexicalSettings`); None for a model without one.
-        background: how alike unrelated documents are (see :class:`~graphdoc.similarity.kinds.Background`); None
+        background: how alike unrelated documents are (see :class:`~graphdoc.similarity.background.Background`); None
             for a model that was not fitted to documents, and where settings make other vectors.
         trained: whether document vectors were trained to be compared.
         search_by: the vectors that a search compares: those of a ``passage``, or where they were trained for it those

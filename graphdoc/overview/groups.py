@@ -15,7 +15,8 @@ from sklearn.feature_extraction.text import TfidfTransformer
 
 from ..analysis.projection import project, reduced
 from ..runtime.arrays import Rows, Vectors
-from ..similarity.kinds import FEWEST_DOCUMENTS, similarity_matrix
+from ..similarity.background import FEWEST_DOCUMENTS
+from ..similarity.kinds import similarity_matrix
 from ..subtopics.table import distinctive_terms
 from .digests import WordCounts
 from .neighbours import ROUNDING, Neighbours, are_alike

@@ -17,7 +17,7 @@ from sklearn.neighbors import NearestNeighbors
 from ..inference.fitting import MOST_DRAWN, balanced_weight
 from ..runtime.arrays import Rows, Vectors
 from ..settings.document import LEARNED_SIZE
-from ..similarity.kinds import Background
+from ..similarity.background import Background
 from .digests import BINS, EMPTY, WordCounts
 from .names import spread
 

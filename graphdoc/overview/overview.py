@@ -23,7 +23,7 @@ from ..runtime.text import described, require_seed, require_whole
 from ..segmentation.repeats import RepeatList, RepeatLister
 from ..segmentation.segmenter import SegmentationConfig, repeats_in
 from ..segmentation.spans import Coverage
-from ..similarity.kinds import FEWEST_DOCUMENTS, Background
+from ..similarity.background import FEWEST_DOCUMENTS, Background
 from ..vectors.folder import read_vectors
 from .digests import Digest, Digests, WordCounts
 from .names import READ, EditedName, Group, apply_edited_names, name_groups, spread

@@ -291,7 +291,6 @@ def write_predictions(
 
 
 def _columns(classes: Sequence[str], multi_label: bool) -> list[str]:
-    """Columns of a table of predictions, passages and words apart."""
     label = "labels" if multi_label else "label"
     return ["id", "title", label, "probability", "coverage", *(f"p({name})" for name in classes)]
 

@@ -246,7 +246,6 @@ class ClassRecipe(CorpusRecipe[ClassificationSettings]):
 
 
 def _require_labels(settings: ClassificationSettings) -> None:
-    """Refuse documents of which none has a label."""
     is_empty = True
     for _, document in CorpusSource(settings.corpus).documents(CorpusReport()):
         if class_names(document.label, settings.labels.separator) is not None:

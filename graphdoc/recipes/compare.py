@@ -89,7 +89,6 @@ class PairCollator:
 
 
 def _groups(settings: ComparisonSettings, corpus: TrainingCorpus) -> GroupLabels:
-    """The group of every document."""
     groups = settings.groups
     if groups.by == "label":
         names = [class_names(label) for label in corpus.labels]
@@ -158,7 +157,6 @@ class ComparisonRecipe(CorpusRecipe[ComparisonSettings]):
         return np.unique(pairs.rows)
 
     def _plan_groups(self) -> Rows:
-        """Draw batches of documents of groups, and give their rows."""
         settings, ids, groups = self.settings, self.corpus.ids, _groups(self.settings, self.corpus)
         self._labels, sizes = groups.labels, groups.sizes
         smallest = settings.groups.smallest or (1 if settings.sections.number > 1 else 2)

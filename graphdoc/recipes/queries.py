@@ -187,7 +187,6 @@ def _fold(settings: RetrievalSettings, judgements: Judgements) -> tuple[Judgemen
 
 
 def _read_folds(path: str, number: int) -> dict[str, int]:
-    """The fold of every query of a file."""
     result: dict[str, int] = {}
     try:
         for line_number, line in numbered_lines(path):

@@ -240,7 +240,6 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
         return self._measurement.write_test_run()
 
     def _rows_of(self, ids: Iterable[str]) -> Rows:
-        """Rows of the documents that are there."""
         return np.array([self._row_of[id] for id in ids if id in self._row_of], np.int64)
 
 

@@ -225,7 +225,6 @@ class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
             )
 
     def _measured(self, rows: Rows) -> TrainingBatch:
-        """Pairs of documents that are held out."""
         settings, pairs = self.settings, self._pairs_of(rows)
         numbers = random_generator(settings.training.seed, "held-out pairs").permutation(len(pairs))
         chosen, anchors = np.sort(numbers[: settings.validation.most_pairs]).tolist(), self._anchors(pairs)

@@ -205,7 +205,6 @@ class ViewRecipe(CorpusRecipe[ViewRunSettings]):
         return self._collator
 
     def _texts_of(self, rows: Rows) -> Iterator[tuple[int, Sequence[str]]]:
-        """The sentences of some documents, cut as the corpus was."""
         row_of = {self.corpus[row].id: row for row in rows.tolist()}
         for one in self._segmenter.segment_many(self.documents_of(rows)):
             row = row_of[one.document.id]

@@ -161,7 +161,6 @@ class HitAlignment(Alignment):
 
 
 def _best_first(pair: ParagraphPair) -> list[SentencePair]:
-    """Pairs of sentences, those first that add most."""
     return sorted(pair.sentences, key=lambda part: (-part.contribution, part.source, part.candidate))
 
 

@@ -140,7 +140,6 @@ def _written(tokens: Sequence[_Token], columns: Mapping[str, Column]) -> Iterato
 
 
 def _has(column: Column, text: str, sign: str) -> str:
-    """The condition that a list has a text, or that it has not."""
     return f"{'NOT ' if sign == '!=' else ''}array_has(`{column.stored}`, {text})"
 
 
@@ -157,6 +156,5 @@ def _is_beside_number(tokens: Sequence[_Token], place: int, columns: Mapping[str
 
 
 def _quoted_name(name: str) -> str:
-    """The name of a column as a filter writes it."""
     is_plain = re.fullmatch(r"[^\W\d]\w*", name) and name.upper() not in _WORDS
     return name if is_plain else '"' + name.replace('"', '""') + '"'

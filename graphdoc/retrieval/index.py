@@ -300,7 +300,6 @@ class DocumentIndex:
         return encoded
 
     def _encoded_query(self, document: Document) -> EncodedDocument:
-        """A query document with its vectors."""
         encoded = self._encoded(self.encoder, document)
         encoded.segmented.coverage.warn(document.id)
         return encoded
@@ -382,7 +381,6 @@ class DocumentIndex:
         return Search(self._latest, query, chosen)
 
     def _about(self, state: State) -> dict[str, Any]:
-        """Path, size and model as plain values."""
         model = dict(self.record["model"])
         return {"path": self.path, "documents": state.documents, "passages": state.passages, "model": model}
 

@@ -160,7 +160,6 @@ class Search:
 
     @cached_property
     def _terms(self) -> set[str]:
-        """The terms of the query."""
         return {term for terms in self._store.terms(self._query.text.split()) for term in terms}
 
     def run(self) -> tuple[Hit, ...]:
@@ -323,7 +322,6 @@ class Search:
     def _shown_passages(
         self, rows: Mapping[tuple[str, int], Mapping[str, Any]], scores: _PassageScores
     ) -> dict[tuple[str, int], PassageHit]:
-        """Passages by document and number, with the words that match."""
         texts = [row["text"][row["text_start"] :] for row in rows.values()]
         words = words_of(texts, self._store.terms, only=self._terms)
         shown = {}
@@ -335,7 +333,6 @@ class Search:
         return shown
 
     def _explain(self, fused: Fused, passages: _PassageScores, content_hash: str) -> Explanation:
-        """Take the score of a document apart."""
         require_unchanged(self._store, fused.id, content_hash)
         words, vectors = (passages.get(name, {}).get(fused.id, {}) for name in RANKINGS)
         if self._by_terms and self._query.terms and "words" in fused.parts:

@@ -229,7 +229,6 @@ class SentenceSearch:
         ]
 
     def _aligned(self, id: str, score: float, version: str | None) -> HitAlignment:
-        """Where a hit is like the query document."""
         require_unchanged(self._store, id, version)
         rows = self._store.select([*DOCUMENT_COLUMNS, *SENTENCE_COLUMNS], IS_DOCUMENT, ids=[id])
         sentences, settings = stored_sentences(rows)[1], self._settings

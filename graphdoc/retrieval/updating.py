@@ -122,7 +122,6 @@ class Update:
         return self.report
 
     def _changed(self, documents: Iterable[AnyDocument]) -> Iterator[Document]:
-        """The documents that the index has not, or has otherwise."""
         for block in in_blocks(self._read(documents), _BLOCK):
             rows = self._store.select(["id", "content_hash"], IS_DOCUMENT, ids=[document.id for document in block])
             hashes = {row["id"]: row["content_hash"] for row in rows.to_pylist()}

@@ -160,7 +160,6 @@ def _components(edges: Rows, documents: int) -> Rows:
 
 
 def _stars(edges: Rows, documents: int, star_size: int | None) -> Rows:
-    """The star of every document, by the row in its middle."""
     partners: dict[int, set[int]] = defaultdict(set)
     for a, b in edges.tolist():
         partners[a].add(b)

@@ -244,7 +244,6 @@ class ContrastSettings(TemperatureSettings):
 
 
 def _show_defaults(schema: dict[str, Any], kind: type[RunSettings]) -> None:
-    """Put the defaults of a recipe into its JSON Schema."""
     for name, default in kind.defaults.items():
         part = schema["properties"][name]
         part["default"] = {**part.get("default", {}), **default} if isinstance(default, Mapping) else default
@@ -282,7 +281,6 @@ class RunSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, values: Any) -> Any:
-        """Put the defaults of the recipe below what is given."""
         if not isinstance(values, Mapping):
             return values
         # Without a corpus, it is its source that is missing.

@@ -18,10 +18,11 @@ from ..runtime.text import require_one_of, require_whole
 from ..segmentation.spans import Span
 from ..subtopics.table import SubtopicTable
 from .alignment import Alignment, align
+from .background import Background
 from .encoded_document import NO_SENTENCES, EncodedDocument
 from .evidence import Reference
 from .hierarchical import SENTENCE_SCORINGS, Direction, SentenceScoring, paragraph_scores, score_documents
-from .kinds import Background, Similarity, WordPart, similarity_matrix, similarity_of
+from .kinds import Similarity, WordPart, similarity_matrix, similarity_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -307,6 +308,7 @@ class Comparison(JsonResult):
             "self": self.is_within,
             "document": round(self.document, 6),
             "share": self.share,
+            "share_of": self.background and self.background.pairs,
             "unrelated_passages": self.unrelated_passages,
             "evidence": self.parts and {name: round(value, 9) for name, value in self.parts.items()},
             **{f"{level}s": _rounded(getattr(self, f"{level}s")) for level in COMPARED_LEVELS},

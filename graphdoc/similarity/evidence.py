@@ -152,6 +152,10 @@ class Reference:
         calibration = Calibration.from_vectors(centred_units(rows, centre), word_weights(counts, idf))
         return cls(centre, {term: float(value) for term, value in zip(names, idf, strict=True) if value}, calibration)
 
+    def units(self, documents: Sequence[EncodedDocument | DocumentFeatures]) -> Floats:
+        """Vectors of documents without those of words, as :func:`centred_units` gives them."""
+        return centred_units(np.stack([one.vector[: len(self.centre)] for one in documents]), self.centre)
+
     def rows(self, vectors: npt.ArrayLike, terms: Sequence[Mapping[str, float]]) -> Any:
         """Rows whose inner products are sums of z-scores less a constant, sparse ``(documents, hidden + terms)``.
 
@@ -193,8 +197,8 @@ class Evidence(Cosine):
     meaning: ClassVar[str] = (
         "Evidence is how far the words and the vectors of both documents are more alike than those of unrelated "
         "documents are on average, in standard deviations. Their sum is shown from 0 to 1; 6 is 0.5. Long documents "
-        "share more, so that the unrelated pairs of a share are of like length. Documents of one kind, such as cases "
-        "of one court, are closer by themselves."
+        "share more, so that the unrelated pairs of a share are of like length. Documents of one kind are closer by "
+        "themselves, so that those of a kind that the model knows are measured by their like."
     )
 
     def __init__(self, reference: Reference | None = None) -> None:
@@ -216,8 +220,7 @@ class Evidence(Cosine):
         """Sums of z-scores, ``(documents of a, documents of b)``."""
         reference = self.reference
         assert reference is not None
-        size = len(reference.centre)
-        units = [centred_units(np.stack([one.vector[:size] for one in some]), reference.centre) for some in (a, b)]
+        units = [reference.units(some) for some in (a, b)]
         totals = [one.term_totals for one in (*a, *b)]
         counts, terms = term_counts(totals)
         weights = word_weights(counts, np.array([reference.idf.get(term, 0.0) for term in terms]))
@@ -280,7 +283,6 @@ class Evidence(Cosine):
         return [WordPart(written[place], float(both[place])) for place in order], -spread.mean / spread.deviation
 
     def _knows_words(self, totals: Mapping[str, float]) -> bool:
-        """Whether most words of a document are known."""
         assert self.reference is not None
         known = sum(count for term, count in totals.items() if term in self.reference.idf)
         return known >= _LEAST_KNOWN * max(sum(totals.values()), 1e-9)

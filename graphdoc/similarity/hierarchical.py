@@ -201,7 +201,6 @@ def paragraph_scores(
 
 
 def _scores(source: SentenceSet, candidates: SentenceSet, is_symmetric: bool) -> ParagraphScores:
-    """Scores of all pairs of paragraphs, compared at once."""
     vectors, size = np.asarray(candidates.vectors), len(source.vectors)
     best = np.empty((len(candidates.paragraphs) - 1, size))
     best_reverse = np.full((len(source.paragraphs) - 1, len(vectors)), -np.inf, np.float32) if is_symmetric else None

@@ -14,10 +14,11 @@ import numpy as np
 from ..runtime.arrays import Floats
 from ..runtime.files import JsonResult, write_csv, write_text
 from ..segmentation.spans import Coverage
+from .background import FEWEST_DOCUMENTS, Background, unrelated_passages
 from .comparison import Comparison
 from .encoded_document import EncodedDocument
 from .evidence import ALIKE, Reference
-from .kinds import FEWEST_DOCUMENTS, Background, Similarity, similarity_matrix, similarity_of, unrelated_passages
+from .kinds import Similarity, similarity_matrix, similarity_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,7 +67,6 @@ class MutualComparison(JsonResult):
 
     @cached_property
     def _measure(self) -> Reference | None:
-        """The reference that evidence measures these documents by."""
         if not similarity_of(self.similarity).reads_reference or len(self.documents) < FEWEST_DOCUMENTS:
             return self.evidence
         found = Reference.from_documents(self.documents)

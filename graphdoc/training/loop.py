@@ -238,7 +238,6 @@ class TrainingLoop:
         return self._is_stopping and self.state.global_step < self.state.max_steps
 
     def _load(self, checkpoint: Path) -> None:
-        """Take over weights, optimizer and state of a checkpoint."""
         self._checkpoints.load_weights(checkpoint)
         self._checkpoints.load_optimizer(checkpoint, self._optimizer, self._schedule, self.accelerator.scaler)
         steps, self.state = self.state.max_steps, self._checkpoints.load_state(checkpoint)
@@ -333,7 +332,6 @@ class TrainingLoop:
         )
 
     def _finish_step(self, numbers: Mapping[str, Any]) -> None:
-        """Log, measure and save, each where it is due."""
         self._control.should_save = self._control.should_evaluate = self._control.should_log = False
         self._call("on_step_end")
         step, control = self.state.global_step, self._control

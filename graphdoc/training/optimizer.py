@@ -141,7 +141,6 @@ def _add_low_rank_updates(model: DocumentModel, rank: int) -> None:
 
 
 def _low_rank_layers(model: DocumentModel) -> list[tuple[str, Any]]:
-    """The layers that have low-rank updates, by name."""
     return [(name, layer) for name, layer in model.named_modules() if hasattr(layer, "get_delta_weight")]
 
 

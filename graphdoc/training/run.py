@@ -306,7 +306,6 @@ def _record(context: RunContext[Any], recipe: Recipe) -> dict[str, Any]:
 
 
 def _announcement(settings: RunSettings, recipe: Recipe, record: Mapping[str, Any]) -> Iterator[str]:
-    """Lines that say what is going to happen."""
     if recipe.report.documents:
         yield recipe.report.summary()
     for name, value in recipe.counts().items():

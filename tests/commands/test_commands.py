@@ -19,7 +19,7 @@ from graphdoc.commands import compare
 from graphdoc.commands.output import Table, Terminal, names
 from graphdoc.commands.sources import noting_languages
 from graphdoc.runtime import progress
-from graphdoc.similarity.wording import UNKNOWN_WORDS
+from graphdoc.similarity.background import UNKNOWN_WORDS
 from graphdoc.vectors.folder import read_vectors
 
 
@@ -73,12 +73,17 @@ def test_compare_one_and_many(run: Command, examples: Path, monkeypatch: Patch) 
 
 
 def test_pairs_of_unknown_words_have_no_share(graphdoc: Command, tmp_path: Path) -> None:
-    for number, text in enumerate(("Blorp snarf.", "Quux wibble.", *["Rice is steamed."] * 2)):
+    court = [
+        f"The High Court convicted the appellant of {crime}. The appeal is dismissed." for crime in ("murder", "theft")
+    ]
+    for number, text in enumerate(("Blorp snarf.", "Quux wibble.", *["Rice is steamed."] * 2, *court)):
         (tmp_path / f"{number}.txt").write_text(text, encoding="utf-8")
-    words = graphdoc("compare", "*.txt", "--model", "mini", "--json", "m.json", "--html", "m.html").out.split()
+    words = graphdoc("compare", "[0-3].txt", "--model", "mini", "--json", "m.json", "--html", "m.html").out.split()
     assert words.count("?") == sum(pair["share"] is None for pair in content("m.json")["pairs"]) == 5
     assert '<td class="right">?</td>' in Path("m.html").read_text("utf-8") and f"?: {UNKNOWN_WORDS}" in " ".join(words)
-    assert "of unrelated pairs of mixed texts" in graphdoc("compare", "2.txt", "3.txt", "--model", "mini").out
+    for first, genre in ((2, "mixed texts"), (4, "court cases")):
+        out = graphdoc("compare", f"{first}.txt", f"{first + 1}.txt", "--model", "mini", "--html", "m.html").out
+        assert all(f"of unrelated pairs of {genre}" in text for text in (out, Path("m.html").read_text("utf-8")))
 
 
 def test_encode(run: Command, examples: Path, model: str) -> None:
@@ -210,8 +215,7 @@ def test_what_a_folder_holds_is_skipped_and_what_is_named_is_not(
     assert "n.csv:2 and 1 more row: " in graphdoc("compare", folder, "--model", model).out
     assert "empty.md" in refused("encode", folder / "a.txt", folder / "empty.md", "--model", model)
     assert "empty.md" in refused("encode", folder, "--model", model, "--on-error", "stop")
-    named = graphdoc("encode", folder / "a.txt", folder / "empty.md", "--model", model, "--on-error", "skip")
-    assert named.status == 0
+    assert graphdoc("encode", folder / "a.txt", folder / "empty.md", "--model", model, "--on-error", "skip").status == 0
 
 
 def test_ids_are_made_and_counted(graphdoc: Command, tmp_path: Path, model: str) -> None:

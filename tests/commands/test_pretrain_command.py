@@ -189,8 +189,7 @@ def test_trained_model_is_start_and_no_checkpoint_of_model_of_another_size(pretr
     made = json.loads((tmp_path / "run" / "model" / "config.json").read_text(encoding="utf-8"))
     assert (made["projection_size"], made["passage_words"], made["pooling"]) == (8, 20, "mean")
     told(pretrain(*options, "output=other"))
-    folder = cut(tmp_path / "other", tmp_path / "cut", 0)
-    shutil.copytree(tmp_path / "first" / "checkpoint-1", folder / "checkpoint-1")
+    shutil.copytree(tmp_path / "first" / "checkpoint-1", cut(tmp_path / "other", tmp_path / "cut", 0) / "checkpoint-1")
     assert "checkpoint-1/model.safetensors" in refusal(pretrain(*options, "output=cut", "--resume"))
 
 

@@ -112,8 +112,7 @@ class TestRuns:
         assert sorted(written) == ["part-00000.npy", "part-00001.npy", "part-00002.npy"]
         encoded = Encoded(monkeypatch)
         vectors = prepare_passage_vectors(corpus, model)
-        there = sum(np.load(folder / name).shape[0] for name in written)
-        assert encoded.passages == corpus.report.passages - there > 0
+        assert encoded.passages == corpus.report.passages - sum(np.load(folder / name).shape[0] for name in written) > 0
         assert {name: (folder / name).stat().st_mtime_ns for name in written} == written
         monkeypatch.undo()
         for number in range(len(corpus)):

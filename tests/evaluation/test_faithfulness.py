@@ -23,11 +23,8 @@ SECTIONS = {"readout": "sections", "graph_layers": 0, "readout_settings": SIZES}
 
 
 def part_of(segmented: SegmentedDocument, rows: list[int]) -> SegmentedDocument:
-    return replace(
-        segmented,
-        passages=tuple(segmented.passages[row] for row in sorted(rows)),
-        token_ids=tuple(segmented.token_ids[row] for row in sorted(rows)),
-    )
+    kept = {name: tuple(getattr(segmented, name)[row] for row in sorted(rows)) for name in ("passages", "token_ids")}
+    return replace(segmented, **kept)
 
 
 def plain_curve(

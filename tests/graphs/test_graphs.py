@@ -71,8 +71,7 @@ def test_edges_are_those_of_the_definition(sections: list[int], kind: str, windo
     assert sorted(edge[0] for edge in edges if edge[0] == edge[1]) == list(range(graph.num_nodes))
     assert edges == sorted(edges, key=lambda edge: (edge[1], edge[0]))
     # The document, its passages and, where edges lead to them, its sections.
-    has_section_nodes = any(max(edge) > len(sections) for edge in edges)
-    in_order = list(dict.fromkeys(sections)) if has_section_nodes else []
+    in_order = list(dict.fromkeys(sections)) if any(max(edge) > len(sections) for edge in edges) else []
     assert graph.node_kind.tolist() == [0] + [1] * len(sections) + [2] * len(in_order)
     assert graph.section_of.tolist() == [-1, *sections, *in_order]
     assert graph.edge_kind.tolist() == [edge_kind_by_definition(graph, *edge) for edge in edges]

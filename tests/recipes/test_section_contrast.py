@@ -39,7 +39,6 @@ def examples(training_examples: Any) -> Any:
 
 @pytest.fixture
 def model(tiny_model: Models) -> DocumentModel:
-    """CoLDE in small."""
     own = {"section_lstm_size": 10, "section_projection_size": 8}
     return tiny_model("bert", readout="sections", projection_size=None, graph_layers=0, readout_settings=own)
 
@@ -102,8 +101,6 @@ LABELS: list[Any] = ["rice", 7, 2.5, ["tide", "marsh"], [], None, " rice \t", "7
 
 
 class AnyData(CorpusRecipe[Any]):
-    """Data of no task."""
-
     begin = divide = lambda self: None
 
     def collator(self) -> Any:
@@ -115,8 +112,6 @@ class AnyData(CorpusRecipe[Any]):
 
 @dataclass
 class Written:
-    """A corpus and where it is."""
-
     data: AnyData
     path: Path
     rows: list[dict[str, Any]]

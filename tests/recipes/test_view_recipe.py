@@ -29,13 +29,11 @@ from graphdoc.settings.document import ClusteringSettings
 
 @pytest.fixture
 def overrides(backbone_folder: Backbones, tmp_path: Path) -> list[str]:
-    """Settings of a quick run."""
     return view_overrides(tmp_path, backbone_folder("bert"))
 
 
 @pytest.fixture
 def finetune(overrides: list[str], tmp_path: Path) -> Callable[..., int]:
-    """Runs the command."""
     return finetune_views(tmp_path, overrides)
 
 
@@ -266,7 +264,6 @@ def learned(tmp_path: Path, tiny_encoder: Encoders) -> Path:
 
 
 def texts() -> list[str]:
-    """Two documents."""
     return [" ".join(row["sections"]) for row in documents()[:2]]
 
 

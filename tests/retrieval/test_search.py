@@ -132,11 +132,8 @@ def test_terms_are_counted_as_they_stand(read_index: DocumentIndex) -> None:
         assert terms[word].frequency == sum(sorted(own)[-3:]) > 0
 
 
-ROWS = st.lists(
-    st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.sampled_from([0.5, 1.0, 2.0])),
-    max_size=30,
-    unique_by=lambda row: row[:2],
-)
+ROW = st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.sampled_from([0.5, 1.0, 2.0]))
+ROWS = st.lists(ROW, max_size=30, unique_by=lambda row: row[:2])
 
 
 @given(ROWS, st.booleans(), st.dictionaries(st.sampled_from("abc"), st.integers(1, 5)))

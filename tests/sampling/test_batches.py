@@ -202,8 +202,7 @@ def test_answers_and_their_copies_are_never_drawn() -> None:
         seen = {int(row) for pair in range(200) for row in draws.sample(0, pair, 0)}
         assert seen == ({2, 3, 6, 7} if pools is None else {2, 6})
     large = NegativeSampler(3, 0, np.arange(10_000) % 7, lists([0, 3]))
-    drawn = np.concatenate([large.sample(0, pair, 0) for pair in range(300)])
-    assert set((drawn % 7).tolist()) == {1, 2, 4, 5, 6}
+    assert set((np.concatenate([large.sample(0, pair, 0) for pair in range(300)]) % 7).tolist()) == {1, 2, 4, 5, 6}
 
 
 def test_as_many_are_drawn_as_there_are_each_once_and_evenly() -> None:
@@ -251,8 +250,7 @@ def test_components_are_what_chains_of_pairs_reach(edges: list[tuple[int, int]])
     assert record["largest"] == max(sizes.values())
     assert record["alone"] == list(sizes.values()).count(1)
     assert record["median"] == np.median(list(sizes.values()))
-    different = len({frozenset(edge) for edge in edges if edge[0] != edge[1]})
-    assert made.pairs["used"] == made.pairs["within"] == different
+    assert made.pairs["used"] == made.pairs["within"] == len({frozenset(edge) for edge in edges if edge[0] != edge[1]})
     assert made.pairs["with_themselves"] == sum(a == b for a, b in edges)
     assert made.pairs["repeated"] == len(edges) - len({frozenset(edge) for edge in edges})
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import pairwise, permutations
 from types import SimpleNamespace
@@ -25,7 +24,7 @@ from graphdoc.registry import SIMILARITIES
 from graphdoc.settings.finetuning import ComparisonSettings
 from graphdoc.similarity import EncodedDocument
 from graphdoc.similarity.encoded_document import pair_subtopics
-from graphdoc.similarity.kinds import Background, Cosine, maxsim, maxsim_of_pairs, packed, similarity_of
+from graphdoc.similarity.kinds import Cosine, maxsim, maxsim_of_pairs, packed, similarity_of
 from graphdoc.training.objectives import PairMaxSimObjective
 
 MEAN = {"readout": "mean", "graph_layers": 0, "projection_size": None, "pooling": "mean"}
@@ -177,42 +176,6 @@ def test_pairs_are_trained_on_passage_by_passage(tiny_encoder: Encoders) -> None
     assert found.loss.item() == pytest.approx((1 - similar + max(0.0, other)) / 2, abs=1e-6)
     found.loss.backward()  # type: ignore[no-untyped-call]
     assert rows.grad is not None and bool((rows.grad.abs().sum(dim=1) > 0).any())
-
-
-def test_shares_are_right_on_other_pairs_of_the_same_kind() -> None:
-    draw = np.random.default_rng(0)
-    for kind in (draw.normal, draw.standard_t, draw.exponential):
-        options = {"df": 6} if kind == draw.standard_t else {}
-        background = Background.from_scores(kind(size=200_000, **options), 633)
-        shares = np.array([background.share(score) for score in kind(size=20_000, **options)])
-        for level in (0.1, 0.5, 0.9, 0.99, 0.999):
-            # Within four standard errors of a share of 20,000 draws.
-            error = 4 * np.sqrt(level * (1 - level) / 20_000)
-            assert (shares > level).mean() == pytest.approx(1 - level, abs=error + 0.002 * (level < 0.9))
-    # Beyond the scores that are kept it goes on as they did: of exponential scores a share of e^-s is above s.
-    background = Background.from_scores(draw.exponential(size=500_000), 1_001)
-    for score in (9.0, 11.0, 13.0):
-        assert np.log(1 - background.share(score)) == pytest.approx(-score, rel=0.1)
-    assert background.share(100.0) <= 1.0
-    assert Background.from_values(json.loads(json.dumps(background.to_dict()))) == background
-
-
-@given(st.lists(st.floats(-1, 1, width=32), min_size=1, max_size=300), st.floats(-1, 2), st.floats(-1, 2))
-def test_a_higher_score_never_has_a_lower_share(scores: list[float], first: float, second: float) -> None:
-    background = Background.from_scores(np.array(scores), 25)
-    low, high = (background.share(score) for score in sorted((first, second)))
-    assert 0 <= low <= high <= 1
-    assert background.share(min(scores) - 0.1) == 0
-    # Of equal scores none is less alike, and nothing is known beyond the closest of the pairs.
-    background = Background.from_scores(np.r_[-np.ones(900), np.ones(870)], 60)
-    assert background.share(-1.0) == 0 and background.share(1.0) == background.share(1 - 1e-8) < 0.6
-    assert background.share(1.5) <= 1 - 1 / 1_770 + 1e-5
-    # Of long documents the same score says less.
-    lengths = np.repeat([2.0, 6.0], 2_000)
-    background = Background.from_scores(np.r_[np.linspace(0, 1, 2_000), np.linspace(1, 2, 2_000)], 90, None, lengths)
-    assert background.share(1.0, 2.0) > 0.99 > background.share(1.0) > background.share(1.0, 6.0) == 0
-    assert Background.from_values(json.loads(json.dumps(background.to_dict()))) == background
-    assert Background(90, (), None, background.by_length).share(1.0) is None
 
 
 def test_a_section_that_attention_gives_nothing_has_a_vector(tiny_encoder: Encoders, structured: Documents) -> None:

@@ -23,11 +23,8 @@ from graphdoc.subtopics import Subtopics, find_subtopics
 from graphdoc.subtopics.subtopics import number_of_subtopics, vector_similarity, word_similarity
 from graphdoc.subtopics.table import SubtopicTable, leading_words
 
-sentences = st.lists(
-    st.builds(SentenceTerms, st.frozensets(st.sampled_from("abcdefgh"), max_size=6), st.integers(0, 12)),
-    min_size=1,
-    max_size=12,
-)
+sentence = st.builds(SentenceTerms, st.frozensets(st.sampled_from("abcdefgh"), max_size=6), st.integers(0, 12))
+sentences = st.lists(sentence, min_size=1, max_size=12)
 
 
 @settings(deadline=None, max_examples=40)

@@ -43,11 +43,11 @@ def make_payload(
     others = ("paragraphs", "sentences", "sentence_scores", "alignment", "subtopics", "lexical", "attention")
     payload: dict[str, Any] = {
         "format": "graphdoc.comparison/1", "model": dict(MODEL), "document": float(parts["passages"].sum()),
-        "share": None if within else 0.9921, **{level: matrix.tolist() for level, matrix in scores.items()},
-        **dict.fromkeys(others), "contributions": {level: matrix.tolist() for level, matrix in parts.items()},
+        "share": None if within else 0.9921, "share_of": "unrelated pairs of mixed texts", **dict.fromkeys(others),
+        **{level: matrix.tolist() for level, matrix in scores.items()}, "self": within,
+        "contributions": {level: matrix.tolist() for level, matrix in parts.items()},
         "matches": {level: _matches(scores[level], parts[level], within) for level in scores}, "a": sides[0],
         "b": sides[1], "coverage": {letter: _coverage(side) for letter, side in zip("ab", sides, strict=True)},
-        "self": within,
     }  # fmt: skip
     if sentences:
         _add_sentences(payload, random)

@@ -65,7 +65,6 @@ def loader_of(count: int = 40, workers: int = 1, **options: Any) -> tuple[EpochL
 
 
 def some(loader: EpochLoader, first: int, count: int) -> list[list[EpochRow]]:
-    """Batches from a step on."""
     return list(islice(loader.batches(first), count))
 
 

@@ -142,7 +142,6 @@ def test_a_resumed_run_is_the_undisturbed_one_bit_for_bit(
 
 
 def _fail(loop: TrainingLoop, at: int, before: Callable[[], None]) -> None:
-    """Interrupt a run at a step."""
     compute, earlier = loop._compute_gradient, iter(range(at - 1))
 
     def failing(batch: Any) -> None:

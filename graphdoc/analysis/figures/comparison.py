@@ -31,9 +31,9 @@ from .canvas import (
 
 if TYPE_CHECKING:
     from ...runtime.arrays import Floats
+    from ...similarity.background import Background
     from ...similarity.comparison import Comparison
     from ...similarity.encoded_document import EncodedDocument
-    from ...similarity.kinds import Background
     from ...similarity.mutual_comparison import MutualComparison
 
 # Beyond them numbers in cells, or names of sections, would run into each other.

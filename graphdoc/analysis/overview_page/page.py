@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import OutputError
 from ...runtime.text import one_line
-from ...similarity.wording import percent_closer
+from ...similarity.background import percent_closer
 from ..pages.page import packed, relative_link, render
 
 FORMAT = "graphdoc.overview/1"

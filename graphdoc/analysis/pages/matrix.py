@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...runtime.text import one_line
-from ...similarity.wording import percent_closer
+from ...similarity.background import percent_closer
 from ..projection import order_of
 from .page import relative_link, render
 

@@ -114,7 +114,6 @@ def _size(value: Any) -> float:
 
 
 def _bars(shares: Mapping[str, float], longest: float) -> list[dict[str, Any]]:
-    """The parts of a score, one after the other."""
     sizes = [width(share, longest) for share in shares.values()]
     ends = accumulate(sizes, initial=0.0)
     return [{"kind": kind, "x": round(x, 2), "width": size} for kind, x, size in zip(shares, ends, sizes, strict=False)]

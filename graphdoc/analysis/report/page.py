@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import OutputError
 from ...registry import READOUTS, load
-from ...similarity.wording import NO_BACKGROUND, UNKNOWN_WORDS, describe_share
+from ...similarity.background import NO_BACKGROUND, UNKNOWN_WORDS, describe_share
 from ..pages.page import packed, render
 from . import content
 from .content import Matrix
@@ -78,7 +78,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         "b": b,
         "sides": [a] if within else [a, b],
         "document": comparison["document"],
-        "share": None if comparison["share"] is None else describe_share(comparison["share"]),
+        "share": None if comparison["share"] is None else describe_share(comparison["share"], comparison["share_of"]),
         "no_background": UNKNOWN_WORDS if comparison.get("evidence") else NO_BACKGROUND,
         "meaning": content.meaning_of_score(comparison),
         "words": content.read_words(comparison),

@@ -225,7 +225,6 @@ def _read_latex(text: str, deadline: float) -> tuple[bytes, str, Counter[str]]:
 
 
 def _run_pandoc(text: str, kind: str, deadline: float) -> tuple[bytes, str]:
-    """Pandoc's tree of a text as JSON, and its messages."""
     package = importlib.util.find_spec("pypandoc")
     program = Path(package.origin).parent / "files" / "pandoc" if package and package.origin else None
     if program is None or not (program.exists() or program.with_suffix(".exe").exists()):

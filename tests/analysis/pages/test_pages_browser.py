@@ -49,8 +49,7 @@ def test_buttons_and_pages_without_scripts(browser: Any, tmp_path: Path) -> None
 @pytest.mark.parametrize("guarded", [True, False])
 def test_attacks_would_run_if_they_were_not_escaped(browser: Any, tmp_path: Path, guarded: bool) -> None:
     """What looks for attacks finds them; with the page's policy they do not run even so."""
-    results = make_results(query={"text": "PLACE", "document": None, "title": ""})
-    page = search_page(results).replace("PLACE", ATTACK)
+    page = search_page(make_results(query={"text": "PLACE", "document": None, "title": ""})).replace("PLACE", ATTACK)
     if not guarded:
         page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
     shown = Report(browser, write_text(tmp_path / "raw.html", page))

@@ -105,8 +105,6 @@ def _parse(message: EmailMessage) -> ParsedDocument:
 
 @dataclass(slots=True)
 class _Content:
-    """What the parts of a mail hold."""
-
     attachments: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     path: tuple[str, ...] = ()
