@@ -54,7 +54,7 @@ class Background:
         scores: ``(steps,)``, rising: the lowest score, and those that shares of 2^(-1/64), ... 2^(-1/4), 2^(-2/4), ...
             of the pairs are above; none where lengths have to be known.
         passages: the cosine that passages of unrelated documents seldom exceed (:func:`unrelated_passages`), or None.
-        by_length: lengths of pairs (see :meth:`Similarity.lengths`), rising, and such scores of pairs about as long.
+        by_length: lengths of pairs, rising, and such scores of pairs about as long.
         genres: the backgrounds of genres that are known apart, each with its ``genre``, ``centre`` and ``closeness``.
         genre: what documents of the genre are called, such as "court cases".
         centre: ``(hidden,)``, the mean of their vectors, of unit length (see :meth:`of`).
