@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -27,7 +27,7 @@ from .prediction.predicting import PredictionOptions
 from .runtime.other_names import ENCODER, ENCODING, FITTING, no_attribute, require_known
 from .runtime.text import require_path, require_seed
 from .segmentation.spans import SegmentedDocument
-from .similarity.background import FEWEST_DOCUMENTS, Background
+from .similarity.background import FEWEST_DOCUMENTS
 from .similarity.comparison import Comparison
 from .similarity.encoded_document import CLUSTER_SIZE, EncodedDocument, pair_subtopics
 from .similarity.kinds import similarity_of
@@ -267,8 +267,10 @@ class DocumentEncoder(VectorPipeline):
             )
         similarity = self._compared_by(2)
         model = {**self.describe(), "similarity": similarity}
-        measures = self._background_of([first, second]), self.evidence
-        return Comparison(first, second, model, similarity, b is None, table, *measures)
+        background, evidence = self.background, self.evidence
+        if background is not None and evidence is not None:
+            background = background.of(evidence.units([first, second]))
+        return Comparison(first, second, model, similarity, b is None, table, background, evidence)
 
     def _compared_by(self, documents: int) -> str:
         """The similarity for a number of documents; evidence without a reference is the cosine."""
@@ -307,12 +309,7 @@ class DocumentEncoder(VectorPipeline):
             raise DocumentError(f"compare_all needs two documents or more, not {len(encoded)}; compare takes one")
         similarity = self._compared_by(len(encoded))
         model = {**self.describe(), "similarity": similarity}
-        return MutualComparison(encoded, model, similarity, self._background_of(encoded), self.evidence)
-
-    def _background_of(self, documents: Sequence[EncodedDocument]) -> Background | None:
-        """How alike unrelated documents are, those of the genre of some documents where the model knows it."""
-        background, evidence = self.background, self.evidence
-        return background if background is None or evidence is None else background.of(evidence.units(documents))
+        return MutualComparison(encoded, model, similarity, self.background, self.evidence)
 
     def attention(self, document: AnyDocument) -> AttentionTable:
         """Attention by layer and head or, in a model without any, what each passage adds to the vector.

@@ -291,9 +291,9 @@ def _print_many(target: Terminal, comparison: MutualComparison) -> None:
         ]
         rows.add(f"D{a + 1} D{b + 1}", score, *[share][:is_known], *closest, float(block.max()))
     rows.print(target)
-    background = comparison.background
-    which = background.pairs if background and background is comparison.model_background else "pairs here"
-    target.lines([f"closer than: the share of {which} that are less alike" if background else NO_BACKGROUND])
+    found = dict.fromkeys(background.pairs for a, b in pairs if (background := comparison.background_of(a, b)))
+    which = " or ".join(found) if comparison.background is comparison.model_background else "pairs here"
+    target.lines([f"closer than: the share of {which} that are less alike" if is_known else NO_BACKGROUND])
     if is_known and None in shares:
         target.lines([f"?: {UNKNOWN_WORDS}"])
     if total > len(pairs):

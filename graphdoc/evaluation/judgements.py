@@ -242,6 +242,5 @@ def read_queries(
 
 
 def _values(field: Any) -> set[str]:
-    """The values of a field as people write them."""
     values = field if isinstance(field, list | tuple) else [] if field is None else [field]
     return {str(value).lower() if isinstance(value, bool) else str(value) for value in values}

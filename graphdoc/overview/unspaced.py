@@ -6,11 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import islice
 
 from ..segmentation.terms import UNSPACED
 
-# A pair is joined with a character that stands next to it this often; with one of grammar, as if so many more were.
-_TOGETHER, _MORE = 0.7, 2
+# A pair is joined with a character that stands next to it this often, of its first occurrences; with one of grammar, as
+# if so many more were.
+_TOGETHER, _MOST, _MORE = 0.7, 1_000, 2
 # What is longer is a sentence that several documents share: with grammar in it, and without.
 _LONGEST = 8, 32
 _GRAMMATICAL = frozenset("的了是在和与用来从对把被中及等为")
@@ -42,7 +44,7 @@ def join_pairs(words: Sequence[str], texts: Iterable[str]) -> list[str]:
 
 
 def _grown(pair: str, text: str) -> str:
-    places, size = [match.start() for match in re.finditer(f"(?={pair})", text)], len(pair)
+    places, size = [match.start() for match in islice(re.finditer(f"(?={pair})", text), _MOST)], len(pair)
     while places:
         found = text[places[0] : places[0] + size]
         grown = []
@@ -51,7 +53,7 @@ def _grown(pair: str, text: str) -> str:
             is_grammar = character in _GRAMMATICAL or _is(_HIRAGANA, character) != _is(_HIRAGANA, edge)
             if character != "\n" and count >= _TOGETHER * (len(places) + _MORE * is_grammar):
                 grown.append((count, step, character))
-        if not grown:
+        if not grown or size > _LONGEST[1]:
             return found
         _, step, character = max(grown)
         places = [place + min(step, 0) for place in places if text[place + step] == character]

@@ -296,7 +296,6 @@ def _columns(classes: Sequence[str], multi_label: bool) -> list[str]:
 
 
 def _table_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with a column for the probability of every class."""
     return row | {f"p({label})": value for label, value in row.pop("probabilities").items()}
 
 

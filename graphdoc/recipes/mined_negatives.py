@@ -202,7 +202,6 @@ class MinedNegatives:
         return lists if is_own else None
 
     def _made_for(self, name: str) -> str:
-        """Hash of what lists are made for."""
         judged, training = self._judgements, self._run.settings.training
         reads_model = name == _START and self._settings.kind != "words"
         weights = weights_hash(self._run.encoder.model.state_dict()) if reads_model else ""
@@ -212,7 +211,6 @@ class MinedNegatives:
         return values_hash(values)
 
     def _mine(self, by: Any, step: int) -> NegativeLists:
-        """Mine lists, each process those of some queries."""
         run, data, wanted = self._run, self._data, self._settings
         encoder, processes, corpus = run.encoder, run.processes, data.corpus
         # With a margin of 0, as in the paper, all that a search finds are negatives, near-duplicates of answers too.

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..corpus.document import CorpusReport
 from ..corpus.source import CorpusSource, nothing_to_train_on
 from ..documents.document import Document
@@ -166,7 +168,6 @@ def _read(settings: RetrievalSettings, source: str, split: str | None) -> Judgem
 
 
 def _fold(settings: RetrievalSettings, judgements: Judgements) -> tuple[Judgements | None, Judgements]:
-    """The queries of the fold that is tested, and the others."""
     folds, ids = settings.folds, list(judgements.queries)
     if folds.number is None:
         return None, judgements
@@ -209,17 +210,20 @@ def _held_out(settings: RetrievalSettings, judgements: Judgements) -> tuple[Judg
         return None, judgements
     unit: Callable[[str], str] = (lambda query: judgements.positives(query)[0]) if settings.queries.made_from else str
     units = {query: unit(query) for query in judgements.queries}
-    there = sorted(set(units.values()))
-    count = min(max(1, round(len(there) * share)), most or len(there))
-    if count >= len(there):
+    sizes = Counter(units.values())
+    drawn = random_generator(settings.training.seed, "validation").permutation(sorted(sizes)).tolist()
+    held_out = drawn[: max(1, round(len(sizes) * share))]
+    if most:
+        held_out = held_out[: 1 + int(np.searchsorted(np.cumsum([sizes[one] for one in held_out]), most))]
+    if len(held_out) == len(sizes):
         raise EvaluationError(
             f"{judgements.source}: validation.share={share:g} of {counted(len(units), 'query')} leaves none to train "
             "on; give more queries, or lower it"
         )
-    held_out = set(random_generator(settings.training.seed, "validation").permutation(there)[:count].tolist())
+    chosen = set(held_out)
     return (
-        _chosen(judgements, [query for query, one in units.items() if one in held_out]),
-        _chosen(judgements, [query for query, one in units.items() if one not in held_out]),
+        _chosen(judgements, [query for query, one in units.items() if one in chosen]),
+        _chosen(judgements, [query for query, one in units.items() if one not in chosen]),
     )
 
 

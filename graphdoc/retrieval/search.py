@@ -344,7 +344,6 @@ class Search:
         return Explanation(*fused, terms, tuple(sorted(parts, key=lambda part: (-part.contribution, part.number))))
 
     def _passage_parts(self, fused: Fused, passages: Mapping[int, float]) -> list[PassageContribution]:
-        """What every passage adds to the score of vector search."""
         if self._levels["vectors"] == "passage":
             best = passages if self._query.document else _weighed(passages, fused.parts["vectors"].score)
             keys = [key_of(fused.id, PASSAGE, number) for number in best]

@@ -219,7 +219,6 @@ class SentenceSearch:
         return ScoreMoments.from_sample(self._sentences, sample, by=self._by, direction=self._settings.direction)
 
     def _words(self, ids: Sequence[str] | None) -> Ranking:
-        """What word search finds: of some documents, or of all."""
         if not self._query().text:
             return Ranking({})
         search = Search(self._store, self._query(), SearchSettings(by="words", where=self._settings.where))

@@ -237,7 +237,6 @@ def l2_normalized(vectors: Vectors) -> Vectors:
 
 
 def _vectors(values: Sequence[npt.NDArray[Any] | None], kind: Any) -> Any:
-    """A column of vectors, null where a row has none."""
     flat = np.zeros((len(values), kind.list_size), kind.value_type.to_pandas_dtype())
     missing = np.array([value is None for value in values])
     if not missing.all():

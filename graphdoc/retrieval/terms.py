@@ -265,7 +265,6 @@ class QueryFactory:
         return Query(" ".join(best), shown, vector, id, document.title, compared, terms)
 
     def _see_version(self) -> None:
-        """Weigh the terms of the index, once for each version."""
         version = self._store.state().version
         if version != self._version:
             # A sample of the index, since all of its documents would take long.

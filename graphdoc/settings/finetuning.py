@@ -249,7 +249,7 @@ class RankingValidationSettings(HeldOutSettings):
     split: str | None = None
     """which split of them; with it, and without source, that of queries.source; share does not count then"""
     most_queries: Count | None = None
-    """queries that are measured at most, the others of share being trained on; null for all"""
+    """queries that are measured at most; others of share are trained on, if not of the same document; null for all"""
     documents: Count | None = None
     """documents that are ranked with the answers, drawn once; null ranks the whole corpus, which takes long where it
     is large"""

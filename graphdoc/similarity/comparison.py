@@ -308,7 +308,7 @@ class Comparison(JsonResult):
             "self": self.is_within,
             "document": round(self.document, 6),
             "share": self.share,
-            "share_of": self.background and self.background.pairs,
+            "share_of": None if self.share is None or self.background is None else self.background.pairs,
             "unrelated_passages": self.unrelated_passages,
             "evidence": self.parts and {name: round(value, 9) for name, value in self.parts.items()},
             **{f"{level}s": _rounded(getattr(self, f"{level}s")) for level in COMPARED_LEVELS},

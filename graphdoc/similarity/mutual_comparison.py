@@ -58,7 +58,14 @@ class MutualComparison(JsonResult):
     def share(self, first: int, second: int) -> float | None:
         """The share of unrelated pairs that are less alike than two of the documents; None where it is not known."""
         score, length = float(self.document_scores[first, second]), float(self._lengths[[first, second]].mean())
-        return None if self.background is None else self.background.share(score, length)
+        background = self.background_of(first, second)
+        return None if background is None else background.share(score, length)
+
+    def background_of(self, first: int, second: int) -> Background | None:
+        """How alike unrelated documents are, of the genre of two of the documents where the model knows it."""
+        if self.background is None or not self.background.genres or self._measure is None:
+            return self.background
+        return self.background.of(self._measure.units([self.documents[first], self.documents[second]]))
 
     @property
     def kind(self) -> Similarity:
@@ -75,9 +82,8 @@ class MutualComparison(JsonResult):
     def compare(self, first: int, second: int) -> Comparison:
         """Compare two of the documents at every level, with the score that they have here."""
         a, b = self.documents[first], self.documents[second]
-        return Comparison(
-            a, b, self.model, self.similarity, first == second, background=self.background, evidence=self._measure
-        )
+        background = self.background_of(first, second)
+        return Comparison(a, b, self.model, self.similarity, first == second, None, background, self._measure)
 
     @cached_property
     def document_scores(self) -> Floats:
@@ -108,10 +114,13 @@ class MutualComparison(JsonResult):
                 {"id": one.segmented.document.id, "title": one.segmented.document.title} for one in self.documents
             ],
             "scores": [[round(float(score), 6) for score in row] for row in self.document_scores],
-            "pairs": [
-                {"a": a, "b": b, "score": round(score, 6), "share": self.share(a, b)} for a, b, score in self.pairs()
-            ],
+            "pairs": [self._pair(*pair) for pair in self.pairs()],
         }
+
+    def _pair(self, a: int, b: int, score: float) -> dict[str, Any]:
+        share, background = self.share(a, b), self.background_of(a, b)
+        share_of = None if share is None or background is None else background.pairs
+        return {"a": a, "b": b, "score": round(score, 6), "share": share, "share_of": share_of}
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Draw documents, sections and passages as matrices, and the texts of the strongest pairs of passages."""

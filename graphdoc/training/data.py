@@ -101,7 +101,6 @@ class EpochLoader:
                 return
 
     def _load(self, first: int, end: int | None) -> Iterator[TrainingBatch]:
-        """Start to load the batches from a step of the run to another."""
         self.close()
         epoch, done = divmod(first, len(self._batches))
         onwards = chain.from_iterable(self._batches.of_epoch(number) for number in count(epoch))

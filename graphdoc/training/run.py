@@ -286,7 +286,6 @@ def _without_prefix(scores: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def _record(context: RunContext[Any], recipe: Recipe) -> dict[str, Any]:
-    """What a run is made with."""
     model, loss = context.encoder.model, context.loss
     name = getattr(loss, "__qualname__", type(loss).__qualname__)
     trained, weights = trained_weights(model), dict(model.named_parameters())

@@ -63,6 +63,9 @@ def test_queries_made_of_documents_and_pairs_with_documents(retrieve: Retrieve, 
     told(retrieve("queries.made_from=[titles,headings,first_sentences]", "validation.share=0.2"))
     record = corpus_of(tmp_path / "run")
     assert (record["queries"], record["pairs"]) == (72, 72)
+    few = ("validation.share=0.5", "validation.most_queries=2", f"output={tmp_path / 'few'}", "training.max_steps=1")
+    told(retrieve("queries.made_from=[titles,headings,first_sentences]", *few))
+    assert (corpus_of(tmp_path / "few")["queries"], corpus_of(tmp_path / "few")["measured_queries"]) == (87, 2)
     pairs = tmp_path / "pairs.tsv"
     lines = ["steamed rice\td0", "high tide\td1", "steamed rice\td6", "code page\td3", "old moss\td99"]
     pairs.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -25,10 +25,10 @@ def render_matrix(comparison: Mapping[str, Any], links: Mapping[tuple[int, int],
     titles = [one_line(document["title"] or document["id"], 160) for document in comparison["documents"]]
     usable = {tuple(sorted(pair)): relative_link(link) for pair, link in links.items()}
 
-    def pair_of(a: int, b: int, score: float, share: float | None = None) -> dict[str, Any]:
+    def pair_of(a: int, b: int, score: float, share: float | None = None, share_of: str = "") -> dict[str, Any]:
         ends = {"a": {"title": titles[a]}, "b": {"title": titles[b]}}
         closer = None if share is None else percent_closer(share)
-        return {**ends, "score": score, "closer": closer, "link": usable.get((min(a, b), max(a, b)))}
+        return {**ends, "score": score, "closer": closer, "of": share_of, "link": usable.get((min(a, b), max(a, b)))}
 
     scores = np.array(comparison["scores"], np.float64)
     order = order_of(scores).tolist() if len(titles) <= MOST_IN_TABLE else []

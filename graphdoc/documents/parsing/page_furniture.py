@@ -290,7 +290,6 @@ def _is_sharing(element: _Element, measure: Measures) -> bool:
 
 
 def _edge_kind(page: PageElements, element: _Element, name: str, words: frozenset[str], share: float) -> str:
-    """What an element outside the main part of a page is."""
     measure = page.measures[element]
     end = measure.position + measure.characters
     before = page.first_heading is not None and end <= page.first_heading

@@ -114,7 +114,6 @@ class _Content:
 
 
 def _read(part: Any, content: _Content, *, is_whole: bool = False) -> None:
-    """Read a part of a mail, and the parts in it, in their order."""
     kind, name = part.get_content_type(), part.get_filename() or ""
     if _CUT not in content.warnings and any(isinstance(one, CloseBoundaryNotFoundDefect) for one in part.defects):
         content.warnings.append(_CUT)

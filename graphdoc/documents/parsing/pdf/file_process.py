@@ -139,7 +139,6 @@ class _Process:
         return self._connection
 
     def _ended(self) -> str:
-        """End the process, and say how it ended."""
         process, self.running, self._connection = self.running, None, None
         if process is None:
             return "it was not there"
