@@ -158,7 +158,7 @@ def _print_two(target: Terminal, comparison: Comparison, top_k: int, *, sentence
         words = ", ".join(f"{word.word} {signed(word.contribution)}" for word in comparison.shared_words(MOST_WORDS))
         due = f"{signed(comparison.lexical)} of it is due to words{words and ': '}{words}"
         if parts is not None:
-            due = f"evidence {signed(parts['sum'])}, shown as {comparison.document:.3f}: vectors "
+            due = f"evidence {signed(parts['sum'])} deviations, shown as {comparison.document:.3f} (6 as 0.5): vectors "
             due += f"{signed(parts['vectors'])}, words {signed(comparison.lexical)}{words and f' ({words})'}"
     elif parts is not None:
         due = f"evidence {signed(parts['sum'])}: of vectors alone"

@@ -198,8 +198,8 @@ def _print(target: Terminal, whole: Overview) -> None:
         pairs.add(score, *([] if background is None else [background.share(score)]), title[a], title[b])
     pairs.print(target)
     if background is not None:
-        fitted = "fitted cosine: without what all documents here share; " if whole.settings["fit"] else ""
-        target.lines([f"{fitted}closer than: the share of pairs here with a lower cosine; compare counts words, too"])
+        fitted = "fitted cosine: of words, and of vectors without what all share; " if whole.settings["fit"] else ""
+        target.lines([f"{fitted}closer than: the share of pairs here that have less; compare measures otherwise"])
     target.print()
     sizes = [counted(len(title), "document"), counted(len(whole.groups), "group")]
     sizes += [f"{(whole.group_of < 0).sum():,} in none"] if whole.groups else []
