@@ -127,19 +127,15 @@ ITSELF["itself"] = ITSELF
 @pytest.mark.parametrize(
     ("given", "parts"),
     [
-        ({"body": "x"}, ["row 'r'", "'text'", "'sections'", "id, body"]),
-        ({"text": None}, ["no value", "'text'"]),
-        ({"text": 5}, ["'text'", "5 (int)"]),
-        ({"id": ["r"], "text": "x"}, ["id", "['r'] (list)"]),
-        ({"label": {}, "text": "x"}, ["label", "{} (dict)"]),
-        ({"sections": "no json"}, ["sections", "JSON list"]),
+        ({"body": "x"}, ["row 'r'", "'text'", "'sections'", "id, body"]), ({"text": None}, ["no value", "'text'"]),
+        ({"text": 5}, ["'text'", "5 (int)"]), ({"id": ["r"], "text": "x"}, ["id", "['r'] (list)"]),
+        ({"label": {}, "text": "x"}, ["label", "{} (dict)"]), ({"sections": "no json"}, ["sections", "JSON list"]),
         ({"sections": {"heading": "A", "text": "b"}}, ["sections", "list"]),
         ({"sections": ["a", {"title": "A"}]}, ["section 2", "'text'", "'heading'", "only title"]),
         ({"sections": [{"text": "a", "heading": 5}]}, ["section 1", "heading", "5 (int)"]),
         ({"sections": [{"text": "a", "level": 10**30}]}, ["section 1", "level", "10,000"]),
         ({"sections": [{"text": "a", "path": "A"}]}, ["section 1", "path", "'A' (str)"]),
-        (lambda: Document(5, ()), ["id", "5 (int)"]),
-        (lambda: Document("a", "text"), ["sections", "'text' (str)"]),
+        (lambda: Document(5, ()), ["id", "5 (int)"]), (lambda: Document("a", "text"), ["sections", "'text' (str)"]),
         (lambda: Document("a", ["text"]), ["section 1", "'text' (str)"]),
         (lambda: Document("a", (), label={1}), ["label", "{1} (set)"]),
         (lambda: Document("a", (), metadata=ITSELF), ["metadata", "nested"]),
@@ -151,7 +147,7 @@ ITSELF["itself"] = ITSELF
         (lambda: Document.from_mapping("row"), ["row", "'row' (str)"]),
         (lambda: Document.from_file(""), ["path", "''"]),
     ],
-)
+)  # fmt: skip
 def test_what_makes_no_document_is_named(given: Any, parts: list[str]) -> None:
     with pytest.raises(DocumentError) as caught:
         Document.from_mapping({"id": "r", **given}) if isinstance(given, dict) else given()

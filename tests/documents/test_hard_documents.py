@@ -35,6 +35,11 @@ def test_the_header_of_a_table_tells_its_delimiter(tmp_path: Path, sign: str) ->
     for table in (*tables, "\nid;text\n1;one\n", "sep=;\nid;text\n1;one\n", 'id, "text"\n1, "one"\n'):
         (tmp_path / "e.csv").write_text(table)
         assert [one.text for one in read_documents(tmp_path / "e.csv")] == ["one"]
+    # Their names may be written in any case, but a column that is called exactly so counts.
+    for header in ("ID;Text;Title", "Id;TEXT;TITLE;text", "_id;tExT;title;"):
+        (tmp_path / "f.csv").write_text(f"{header}\n1;one;A{';two' * (header.count(';') > 2)}\n")
+        (found,) = read_documents(tmp_path / "f.csv")
+        assert (found.id, found.title, found.text) == ("1", "A", "two" if ";text" in header else "one")
     # A comma in the header decides, whatever else stands there.
     (tmp_path / "d.csv").write_text("id,a;b,text\n1,x,one; two | three\n")
     (document,) = read_documents(tmp_path / "d.csv")

@@ -60,6 +60,8 @@ def _root(text: str, start: int) -> int:
     return len(text)
 
 
+# Pictures before and after the words of a heading; texts never contain NUL.
+_ICON = re.compile(r"\A(?:\s*\0[^\0]*\0)+|(?:\0[^\0]*\0\s*)+\Z")
 # libxml2 itself drops, with no more than a note in its log, what is nested deeper than 2048 elements.
 _DEEPEST = 2000
 _TEX_BODY = re.compile(r"\\begin\{document\}(.*?)\\end\{document\}", re.DOTALL)
@@ -228,7 +230,8 @@ class ElementReader:
                 self._outer_interrupted = True
 
     def _end_capture(self, name: str, text: str) -> None:
-        text = joined_lines(text)
+        told = text if name in self.vocabulary.notes else _ICON.sub("", text)
+        text = joined_lines(told.replace("\0", "")) or joined_lines(text.replace("\0", ""))
         if name in self.vocabulary.notes:
             if text:
                 self._notes.append(text)
@@ -292,7 +295,7 @@ class ElementReader:
             body = _TEX_BODY.search(text) if "\\end{document}" in text else None
             text = body[1] if body else text
         if self._captures:
-            self._captures[-1].append(text)
+            self._captures[-1].append(f"\0{text}\0" if picture else text)
         elif self._verbatim:
             self._verbatim_parts.append(text)
         elif text.isspace():

@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, time
 from functools import cache
 from html import escape, unescape
@@ -19,7 +20,8 @@ from markdown_it.token import Token
 from ...errors import DocumentError
 from .elements import names
 from .html import write_html_fragment
-from .outline import Break, Outline, ParsedDocument, dropped_metadata
+from .outline import Break, Outline, ParsedDocument, dropped_metadata, parsed_document
+from .plain_text import without_contents
 
 # markdown-it drops what is nested deeper than its limit, so reaching the limit has to be an error here.
 _DEEPEST = 100
@@ -67,13 +69,15 @@ def parse_markdown(text: str) -> ParsedDocument:
     """Parse CommonMark with tables into sections of readable plain text.
 
     Links leave their text, images their alternative text; list items and table rows are lines, cells stand apart by a
-    tab. Headings inside quotations and lists, and ``#`` lines inside code, start no section. The only heading of level
-    1 is the title if it opens the document; otherwise front matter may give one.
+    tab. Headings inside quotations and lists, and ``#`` lines inside code, start no section. Lists of all headings are
+    left out and counted. The only heading of level 1 that opens the document is the title, or front matter gives one.
     """
     warnings: list[str] = []
     front_matter, body = _split_front_matter(text, warnings)
     notes = set(_NOTE.findall(body))
     body = _NOTE_MARK.sub(lambda found: "" if found[1] in notes else found[0], _NOTE.sub("", body))
+    lines, entries = without_contents(body.split("\n"), in_lists=True)
+    body = "\n".join(lines)
     outline = Outline()
     writer = _Writer(outline, body)
     try:
@@ -84,11 +88,9 @@ def parse_markdown(text: str) -> ParsedDocument:
     title = front_matter.pop("title", "")
     if not isinstance(title, str):
         front_matter["title"], title = title, ""
-    if title and parsed.title and title != parsed.title:
-        front_matter["heading"] = parsed.title
-    warnings += writer.warnings
-    metadata = front_matter | dropped_metadata(writer.dropped) | ({"warnings": warnings} if warnings else {})
-    return ParsedDocument(parsed.sections, title or parsed.title, metadata)
+    dropped = writer.dropped + Counter({"table of contents": entries})
+    parsed = parsed_document(parsed.sections, title, dropped, warnings + writer.warnings, heading=parsed.title)
+    return replace(parsed, metadata={**front_matter, **parsed.metadata})
 
 
 def _split_front_matter(text: str, warnings: list[str]) -> tuple[dict[str, Any], str]:

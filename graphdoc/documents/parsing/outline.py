@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,20 @@ from ..section import DEEPEST_PATH, PATH_CHARACTERS, Section
 
 _NUMBER = re.compile(r"^(?:\d+|[A-Z])(?:\.\d+)*[.):]?\s+")
 _SHORTEST_TITLE = 3
+_WORD = re.compile(r"\w+")
+# What chapters and other parts are called.
+PARTS = (
+    "chapter|part|appendix|section|kapitel|teil|anhang|chapitre|partie|annexe|cap[ií]tulo|ap[eé]ndice|capitolo|parte|"
+    "appendice|hoofdstuk|bijlage|rozdział|kapitola|глава|часть|приложение|розділ|частина|додаток|bölüm|κεφάλαιο|παράρτημα"
+)
+# What a table of contents is called.
+CONTENTS = re.compile(
+    r"(?:table of )?contents(?: of this (?:page|article|section))?|on this page|in this (?:article|page|section)|toc|"
+    r"inhalt(?:sverzeichnis)?|table des mati[eè]res|sommaire|inhoud(?:sopgave)?|[ií]ndice(?: generale?)?|"
+    r"conte[uú]do|(?:tabla de )?contenidos?|spis tre[sś]ci|оглавление|содержание|зміст|目次|目录|目錄|차례|목차|"
+    r"list of (?:figures|tables|illustrations)",
+    re.IGNORECASE,
+)
 _WHITE_SPACE = re.compile(r"[ \t\n\r\f\v]+")
 
 
@@ -46,7 +61,7 @@ class ParsedDocument:
 
 def dropped_metadata(dropped: Mapping[str, int]) -> dict[str, Any]:
     """Report dropped elements in the metadata; the head of a page holds no text and is not worth a word."""
-    counts = {name: count for name, count in sorted(dropped.items()) if name != "head"}
+    counts = {name: count for name, count in sorted(dropped.items()) if count and name != "head"}
     return {"dropped_elements": counts} if counts else {}
 
 
@@ -111,6 +126,11 @@ def _join_opening(entries: list[_Entry]) -> None:
 def joined_lines(text: str) -> str:
     """Join a text that was broken over lines with single spaces."""
     return " ".join(text.split())
+
+
+def words(text: str) -> str:
+    """The words of a heading as they are compared: without case, number and punctuation."""
+    return "".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
 
 
 class Outline:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from .elements import local_name, names
-from .outline import joined_lines
+from .outline import CONTENTS, joined_lines
 from .page_elements import HEADINGS, LONGEST_SHOWN, NO_LETTER, Measures, PageElements, plain, shown
 
 if TYPE_CHECKING:
@@ -63,11 +63,6 @@ _SHARE = re.compile(
 )
 _LEAST_PROSE, _LONGEST_BOX, _LONGEST_LABEL, _LONGEST_LINKS, _LONGEST_SIGN = 200, 400, 40, 150, 10
 _LONGEST_FORM = 200
-_CONTENTS = re.compile(
-    r"(table of )?contents?( of this (page|article|section))?|on this page|in this (article|page|section)|toc|overview"
-    r"|sommaire|table des mati[eè]res|inhalt(sverzeichnis)?|[ií]ndice|contenido|inhoud|spis tre[sś]ci",
-    re.IGNORECASE,
-)
 _STEP = re.compile(
     r"\W*(?:previous|prev|next|up|(?:newer|older)(?: posts?| entries)?|zurück|weiter"
     r"|(?:previous|next) (?:page|topic|chapter|section|post)|précédent|suivant|anterior|siguiente)\W*|[<>]{1,2}\]",
@@ -404,5 +399,5 @@ def _drop_its_heading(element: _Element, kind: str) -> None:
     if kind not in ("toc", "nav") or before is None or not isinstance(before.tag, str):
         return
     is_heading = local_name(before) in HEADINGS | names("p div strong b")
-    if is_heading and _CONTENTS.fullmatch(plain(shown(before))):
+    if is_heading and (CONTENTS.fullmatch(name := plain(shown(before))) or name == "overview"):
         before.tag = kind

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .outline import Break, Outline, ParsedDocument, joined_lines, parsed_document
+from .outline import CONTENTS, PARTS, Outline, ParsedDocument, parsed_document, words
 
 _UNDERLINE = re.compile(r"\s*([=\-~^\"'`#*+.:_])\1{2,}\s*")
 _NUMBERED = re.compile(
-    r"(?:(?P<word>chapter|part|book|section|article|appendix|annex|schedule|title|canto|act|scene|letter|volume)\s+)?"
-    r"(?P<number>(?:\d{1,3}|[A-Z]|[IVXLC]{1,7})(?:\.\d{1,3})*)(?P<end>[.):\u2014-]?)(?:\s+(?P<name>\S.*))?",
+    rf"(?:(?P<word>{PARTS}|book|article|annex|schedule|title|canto|act|scene|letter|volume)\s+|第\s*)?"
+    r"(?P<number>(?:\d{1,3}|[A-Z]|[IVXLC]{1,7})(?:\.\d{1,3})*)(?P<end>[.):\u2014-]|\s*章|)"
+    r"(?:(?:\s+|(?<=章))(?P<name>\S.*))?",
     re.IGNORECASE,
 )
 _MARKED = re.compile(r"(#{1,6}|={1,6})\s+(\S.*?)(?:\s+[#=]+)?\s*")
+# What lines of code begin with, and those of text do not.
+_CODE = re.compile(r"[a-z$</._(]")
 _LEADERS = re.compile(r"(?:\. ?){4,}\s*\w*\s*$|\t\d+\s*$|_{4,}|\s{3,}\d{1,4}\s*$")
 _PAGE_LINE = re.compile(
     r"(?i)\s*.*\[Page \w+\]\s*|(?:RFC \d+|Internet-Draft)\s{2,}.+\s{2,}\w+ \d{4}\s*|File: [\w.+-]+,  Node: .+,  .*"
@@ -25,13 +29,19 @@ _PAGE_LINE = re.compile(
 _IN_FRONT = re.compile(r"\.\. [\w-]+::.*|\$[A-Z]\w+(?:: .*)?\$\s*")
 _MANUAL_LINE = re.compile(r"\s*(?P<name>[\w.:+@\[-]+\(\d\w*\))\s{2,}.*|.*\s{2,}[\w.:+@\[-]+\(\d\w*\)\s*")
 # A line that ends in a letter and a hyphen, and one that goes on with a small letter.
-_HYPHEN = re.compile(r"(?<=[^\W\d_][^\W\d_])[-\u2010]\n[ \t]*(?=[^\W\d_])")
+_HYPHEN = re.compile(r"(?<![^\W\d_])([^\W\d_]{2,})[-\u2010]\n[ \t]*(?=([^\W\d_]+))")
 _SOFT_HYPHEN = re.compile(r"\xad\n[ \t]*")
 _WORD = re.compile(r"[^\W\d_]+")
-_LONGEST_HEADING, _LEAST_INDENTED, _FEWEST_LINES, _MOST_HEADING_LINES = 100, 0.7, 8, 3
+_LONGEST_HEADING, _MOST_INDENTED, _LEAST_INDENTED, _FEWEST_LINES, _MOST_HEADING_LINES = 100, 8, 0.7, 8, 3
 # Where man puts the headings of subsections; text stands at seven.
 _SUBHEADING_INDENT = 4
 _COLUMNS = re.compile(r"\S\s{2,}\S.*\S\s{2,}\S")
+# An entry of a table of contents: the dots that lead to its page, and the sign of a list before it.
+_PAGE = re.compile(r"[ \t]*(?:\. ?){4,}[ \t]*(\d{1,4}|[ivxlc]{1,7})$")
+_LINK = re.compile(r"\[([^\[\]]*)\]\([^()\s]*\)")
+_BULLET = re.compile(r"[*+•\u2013-][ \t]+")
+_ITEM = re.compile(r"(?:[*+-]|\d{1,3}[.)])[ \t]")
+_MOST_ENTRY_LINES, _FEWEST_ENTRIES, _LONGEST_NUMBER, _LONGEST_KEY = 4, 3, 12, 24
 
 
 @dataclass(slots=True)
@@ -49,46 +59,30 @@ def parse_plain_text(text: str, *, headings: bool = True) -> ParsedDocument:
 
     Headings are lines of their own that are underlined, are marked with ``#`` or ``=``, are numbered in order, stand
     further to the left than the text, or are in capitals. Words that are hyphenated at the end of a line are joined
-    where the text has them elsewhere without a hyphen. Running heads of pages are left out and counted.
+    where the text has them elsewhere without a hyphen. Running heads and tables of contents are left out and counted.
     """
     outline = Outline()
     if not headings:
         outline.write(text)
         return outline.finish()
     lines, dropped, title = _without_running_heads(text.split("\n"))
+    lines, entries = without_contents(lines)
     found = _headings(lines, manual=bool(title))
     levels = _levels(found)
-    if not title and found and found[0].kind == "underline" and not any(map(str.strip, lines[: found[0].line])):
-        title = found.pop(0).text if len([heading for heading in found if levels[heading.line] == 1]) == 1 else ""
-    underlined = [] if title else _underlined(lines)
-    if len(underlined) == 1 and not any(map(str.strip, lines[: underlined[0].line])):
-        title = underlined[0].text
-        found = [heading for heading in found if heading.line != underlined[0].line]
+    underlined, start = _underlined(lines), 0
+    if not title and underlined and not any(map(str.strip, lines[: underlined[0].line])):
+        opening, top = underlined[0], [heading.line for heading in found if levels[heading.line] == 1]
+        if len(underlined) == 1 or top == [opening.line]:
+            title, start = opening.text, opening.line + opening.lines
+            found = [heading for heading in found if heading.line != opening.line]
     joined = _joiner(text)
-    start = _after_title(lines, title)
     for heading in found:
-        _write(outline, lines[start : heading.line], joined)
+        outline.write(joined("\n".join(lines[start : heading.line])))
         outline.start_section(heading.text, levels[heading.line])
         start = heading.line + heading.lines
-    _write(outline, lines[start:], joined)
-    sections = outline.finish(opening_title=False).sections
-    return parsed_document(sections, title, Counter({"page-header": dropped} if dropped else {}))
-
-
-def _after_title(lines: list[str], title: str) -> int:
-    """The line after an underlined title that opens the text; an overline belongs to it as well."""
-    for number, line in enumerate(lines):
-        if line.strip() and _UNDERLINE.fullmatch(line) is None:
-            is_title = bool(title) and joined_lines(line) == title and number + 1 < len(lines)
-            return number + 2 if is_title and _UNDERLINE.fullmatch(lines[number + 1]) else 0
-    return 0
-
-
-def _write(outline: Outline, lines: list[str], joined: Callable[[str], str]) -> None:
-    text = "\n".join(lines).strip("\n").rstrip()
-    if text:
-        outline.separate(Break.PARAGRAPH)
-        outline.write(joined(text))
+    outline.write(joined("\n".join(lines[start:])))
+    left_out = Counter({"page-header": dropped, "table of contents": entries})
+    return parsed_document(outline.finish(opening_title=False).sections, title, left_out)
 
 
 def _without_running_heads(lines: list[str]) -> tuple[list[str], int, str]:
@@ -105,9 +99,7 @@ def _without_running_heads(lines: list[str]) -> tuple[list[str], int, str]:
                 kept.pop()
             kept.append("")
             continue
-        if "\f" in line and not bare.strip():
-            continue
-        if not (bare.strip() or (kept and kept[-1].strip())):
+        if not bare.strip() and ("\f" in line or not (kept and kept[-1].strip())):
             continue
         kept.append(bare)
     filled = [number for number, line in enumerate(kept) if line.strip()]
@@ -121,6 +113,61 @@ def _without_running_heads(lines: list[str]) -> tuple[list[str], int, str]:
     return kept, dropped, title
 
 
+def without_contents(lines: list[str], *, in_lists: bool = False) -> tuple[list[str], int]:
+    """Lines without tables of contents, and the number of their entries, each of which stands alone further down."""
+    filled = [number for number, line in enumerate(lines) if any(map(str.isalnum, line))]
+    places = _short_paragraphs(lines)
+    taken: set[int] = set()
+    at = count = 0
+    while at < len(filled):
+        is_called = at > 0 and CONTENTS.fullmatch(lines[filled[at - 1]].strip(" \t:*_=#")) is not None
+        entries, last = [at - 1], filled[at]
+        once = bare = 0
+        for place in range(at, len(filled)):
+            line = lines[filled[place]].strip()[: 2 * _LONGEST_HEADING]
+            # An entry may take several lines.
+            most = _MOST_ENTRY_LINES if is_called or len(entries) > _FEWEST_ENTRIES else 1
+            if place - entries[-1] > most or (in_lists and not _ITEM.match(line)):
+                break
+            there = places.get(_words(_PAGE.sub("", _BULLET.sub("", line, count=1))), [])
+            later = bisect.bisect_right(there, max(last, filled[place]))
+            if later < len(there):
+                once += later + 1 == len(there)
+                bare += there[later] == last + 2
+                last = there[later]
+            if later < len(there) or _PAGE.search(line):
+                entries.append(place)
+        # Without a heading they stand near the beginning, and what they say once more, to the end.
+        opens = 3 * at < len(filled) and 2 * once > len(entries) and 3 * last > 2 * len(lines)
+        if len(entries) > _FEWEST_ENTRIES and 2 * bare < len(entries) and (is_called or opens):
+            taken.update(range(filled[at - is_called], filled[entries[-1]] + 1))
+            count += len(entries) - 1
+        at = max(entries[-1], at) + 1
+    return [line for number, line in enumerate(lines) if number not in taken], count
+
+
+def _short_paragraphs(lines: list[str]) -> dict[str, list[int]]:
+    """Where paragraphs of a few lines stand that may be headings, by their words."""
+    places: dict[str, list[int]] = {}
+    # A heading of Markdown needs no empty line below it.
+    kinds = ((any(map(str.isalnum, line)), line.startswith("#")) for line in lines)
+    for (is_text, _), block in itertools.groupby(enumerate(lines), lambda _: next(kinds)):
+        part = list(itertools.islice(block, _MOST_ENTRY_LINES + 1))
+        text = " ".join(line.strip() for _, line in part)
+        is_sentence = text.endswith(".") and not any(map(str.isdigit, text[:_LONGEST_NUMBER]))
+        if is_text and len(part) <= _MOST_ENTRY_LINES and not (is_sentence or text[-1] in ",;:" or _BULLET.match(text)):
+            places.setdefault(_words(text), []).append(part[0][0])
+    return places
+
+
+def _words(heading: str) -> str:
+    """The first words of a heading, since lines break elsewhere in a table of contents, without its number."""
+    heading = _LINK.sub(r"\1", heading[: 2 * _LONGEST_HEADING]).lstrip("# ")
+    while (found := _NUMBERED.fullmatch(heading)) and found["name"]:
+        heading = found["name"]
+    return words(heading)[:_LONGEST_KEY]
+
+
 def _manual_line(line: str) -> re.Match[str] | None:
     return _MANUAL_LINE.fullmatch(line) if len(line) <= 2 * _LONGEST_HEADING else None
 
@@ -129,7 +176,7 @@ def _headings(lines: list[str], *, manual: bool) -> list[_Heading]:
     outdented = _outdented(lines, manual=manual)
     if manual and outdented:
         return outdented
-    found = _underlined(lines)
+    found, below = _underlined(lines), [*lines[1:], ""]
     taken = {number for heading in found for number in range(heading.line - 1, heading.line + heading.lines)}
     marked = [
         _Heading(number, match[2].strip(), "mark", len(match[1]))
@@ -139,13 +186,17 @@ def _headings(lines: list[str], *, manual: bool) -> list[_Heading]:
         and _stands_alone(lines, number)
         and (match := _MARKED.fullmatch(line.rstrip()))
         # Several in a row are a comment.
-        and not (number + 1 < len(lines) and lines[number + 1].startswith(f"{match[1]} "))
+        and not below[number].startswith(f"{match[1]} ")
     ]
+    # Above lines of code they are comments.
+    if 2 * sum(_CODE.match(below[heading.line]) is not None for heading in marked) > len(marked):
+        marked = []
     if len(found) + len(marked) >= 2:
         return sorted([*found, *marked], key=lambda heading: heading.line)
-    if len(outdented) >= 2:
-        return outdented
     numbered = _numbered(lines)
+    if len(outdented) >= 2:
+        chapters = [one for one in numbered if one.kind.startswith("word") and lines[one.line][:1].isspace()]
+        return sorted([*outdented, *chapters], key=lambda heading: heading.line)
     capital = [heading for heading in _capital(lines) if heading.line not in {other.line for other in numbered}]
     if len(numbered) >= 2 and len(capital) >= 2 and len(capital) > 3 * len(numbered):
         numbered = []
@@ -154,11 +205,11 @@ def _headings(lines: list[str], *, manual: bool) -> list[_Heading]:
 
 def _levels(headings: list[_Heading]) -> dict[int, int]:
     """Levels by line: kinds and depths in the order in which they first appear, deeper ones inside of others."""
-    order = list(dict.fromkeys((heading.kind, heading.depth) for heading in headings))
+    kinds = list(dict.fromkeys(heading.kind for heading in headings))
     # Within one kind depth decides, whatever comes first.
-    first = {kind: order.index(next(key for key in order if key[0] == kind)) for kind, _ in order}
-    rank = {key: number for number, key in enumerate(sorted(order, key=lambda key: (first[key[0]], key[1])), start=1)}
-    return {heading.line: rank[heading.kind, heading.depth] for heading in headings}
+    ranks = {heading.line: (kinds.index(heading.kind), heading.depth) for heading in headings}
+    ranked = sorted(set(ranks.values()))
+    return {line: ranked.index(rank) + 1 for line, rank in ranks.items()}
 
 
 def _stands_alone(lines: list[str], number: int) -> bool:
@@ -200,7 +251,6 @@ def _outdented(lines: list[str], *, manual: bool) -> list[_Heading]:
     if len(filled) < _FEWEST_LINES or len(indented) < (0.5 if manual else _LEAST_INDENTED) * len(filled):
         return []
     found: list[_Heading] = []
-    began = False
     following, last = _indents_of_what_follows(lines)
     for number, line in enumerate(lines):
         name = line.strip()
@@ -220,9 +270,8 @@ def _outdented(lines: list[str], *, manual: bool) -> list[_Heading]:
             depth = 1
             if number_match and number_match["name"] and not number_match["word"]:
                 depth = number_match["number"].count(".") + 1
-            if number < last and (following[number] > 0 or depth > 1 or began or number_match or name.isupper()):
+            if number < last and (following[number] > 0 or depth > 1 or found or number_match or name.isupper()):
                 found.append(_Heading(number, " ".join(name.split()), "margin", depth, count))
-                began = True
             continue
         is_sub = manual and 0 < indent <= _SUBHEADING_INDENT and is_short and alone and number < last
         if is_sub and not _is_blank_after(lines, number) and _indent(lines[number + 1]) > indent:
@@ -253,40 +302,28 @@ def _numbered(lines: list[str]) -> list[_Heading]:
         if not name or len(name) > _LONGEST_HEADING or not _stands_alone(lines, number):
             continue
         match = _NUMBERED.fullmatch(name)
-        if match is None or not _is_blank_after(lines, number) or _LEADERS.search(name) or _indent(line) > 8:
+        if match is None or not _is_blank_after(lines, number) or _LEADERS.search(name):
             continue
         word, value = (match["word"] or "").lower(), match["number"]
-        if not word and (not match["name"] or name[-1] in ".,;:?" or (not value.isupper() and not value[0].isdigit())):
+        named = match["name"] or ""
+        # The names of chapters may be centred.
+        if not word and (not named or named[0].islower() or name[-1] in ".,;:?" or _indent(line) > _MOST_INDENTED):
             continue
-        if not word and not (match["end"] or "." in value or value.isdigit()):
+        if not word and not (value[0].isdigit() or (value.isupper() and (match["end"] or "." in value))):
             continue
-        if not word and match["name"][0].islower():
-            continue
-        if word and match["name"] and name[-1] in ",;":
+        if word and named and name[-1] in ",;":
             continue
         kind = f"word {word}" if word else "number" if value[0].isdigit() else "letter"
         found.append(_Heading(number, " ".join(name.split()), kind, value.count(".") + 1))
     kinds = Counter(heading.kind for heading in found)
-    return _with_text_between(lines, [heading for heading in found if kinds[heading.kind] >= 2])
-
-
-def _with_text_between(lines: list[str], headings: list[_Heading]) -> list[_Heading]:
-    """Nothing where most numbered lines follow one another: they are a list, or a table of contents."""
+    headings = [heading for heading in found if kinds[heading.kind] >= 2]
+    # Where most follow one another they are a list.
     empty = 0
     for heading, following in itertools.zip_longest(headings, headings[1:]):
         end = following.line if following else len(lines)
         is_parent = following is not None and following.depth > heading.depth
         empty += not is_parent and not any(line.strip() for line in lines[heading.line + 1 : end])
-    if 2 * empty <= len(headings):
-        return headings
-    # A table of contents comes first; what follows it may be the headings themselves.
-    listed: set[str] = set()
-    kept = []
-    for heading in headings:
-        if heading.text.casefold() in listed:
-            kept.append(heading)
-        listed.add(heading.text.casefold())
-    return kept
+    return headings if 2 * empty <= len(headings) else []
 
 
 def _capital(lines: list[str]) -> list[_Heading]:
@@ -302,14 +339,12 @@ def _capital(lines: list[str]) -> list[_Heading]:
         if not _stands_alone(lines, number):
             continue
         text, count = name, 1
-        if not _is_blank_after(lines, number):
-            following = lines[number + 1]
-            if _indent(following) <= _indent(line) and following.strip().isupper():
+        if not _is_blank_after(lines, number) and _indent(lines[number + 1]) <= _indent(line):
+            following = lines[number + 1].strip()
+            if following.isupper() and _is_blank_after(lines, number + 1):
                 # A heading of two lines.
-                if not _is_blank_after(lines, number + 1):
-                    continue
-                text, count = f"{name} {following.strip()}", 2
-            elif _indent(following) <= _indent(line) and not following.strip()[:1].isupper():
+                text, count = f"{name} {following}", 2
+            elif following.isupper() or not following[:1].isupper():
                 continue
         if number and found and found[-1].line + found[-1].lines > number:
             continue
@@ -330,24 +365,11 @@ def _joiner(text: str) -> Callable[[str], str]:
     known = Counter(word.casefold() for word in _WORD.findall(text))
     compounds = Counter(word.casefold() for word in re.findall(r"(?<![^\W\d_])[^\W\d_]+-[^\W\d_]+", text))
 
-    def join(part: str) -> str:
-        part = _SOFT_HYPHEN.sub("", part)
-        pieces: list[str] = []
-        position = 0
-        for found in _HYPHEN.finditer(part):
-            before = _WORD.search(part[max(0, found.start() - 60) : found.start()][::-1])
-            after = _WORD.match(part, found.end())
-            if before is None or after is None:
-                continue
-            first, second = before[0][::-1], after[0]
-            pieces.append(part[position : found.start()])
-            whole = f"{first}{second}".casefold()
-            both_known = known[first.casefold()] > 1 and known[second.casefold()] > 1
-            keeps = compounds[f"{first}-{second}".casefold()] > 0
-            keeps |= not known[whole] and (second[0].isupper() or both_known)
-            pieces.append("-" if keeps else "")
-            position = found.end()
-        pieces.append(part[position:])
-        return "".join(pieces)
+    def joined(found: re.Match[str]) -> str:
+        first, second = found[1], found[2]
+        both_known = known[first.casefold()] > 1 and known[second.casefold()] > 1
+        keeps = compounds[f"{first}-{second}".casefold()] > 0
+        keeps |= not known[f"{first}{second}".casefold()] and (second[0].isupper() or both_known)
+        return f"{first}-" if keeps else first
 
-    return join
+    return lambda part: _HYPHEN.sub(joined, _SOFT_HYPHEN.sub("", part))

@@ -17,7 +17,7 @@ _SECTION_KEYS = ("heading", "text", "level", "path")
 # Without slots, since readers of configuration files look at the defaults through ``vars``.
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns (keys) of a row that make a document; all others become metadata.
+    """Names of the columns (keys) of a row that make a document, in any case; all others become metadata.
 
     Args:
         text: the running text.
@@ -51,17 +51,19 @@ def document_parts(row: Mapping[str, Any], id: str | None, columns: Columns) -> 
         DocumentError: there is neither text nor sections, or a value is of the wrong type.
     """
     own_id = row_id(row, columns)
+    columns = replace(
+        columns, **{name: _written(row, column) for name, column in vars(columns).items() if name != "id"}
+    )
     used = {columns.sections, columns.title, columns.label, _id_column(row, columns), "metadata"}
     metadata: dict[str, Any] = {}
     sections = _sections(row.get(columns.sections), metadata)
     text = row.get(columns.text)
+    if is_missing(text) or not sections:
+        used.add(columns.text)
     if not sections and not is_missing(text):
         if not isinstance(text, str):
             raise DocumentError(f"its column {columns.text!r} is {described(text)}; give a string")
         sections = (Section(text),) if text else ()
-        used.add(columns.text)
-    elif is_missing(text):
-        used.add(columns.text)
     if sections is None:
         raise _missing_text(row, columns)
     nested = row.get("metadata")
@@ -81,7 +83,12 @@ def document_parts(row: Mapping[str, Any], id: str | None, columns: Columns) -> 
 
 def _id_column(row: Mapping[str, Any], columns: Columns) -> str:
     # Corpora in the format of BEIR (https://github.com/beir-cellar/beir) say _id.
-    return "_id" if columns.id == "id" and "id" not in row and "_id" in row else columns.id
+    return "_id" if columns.id == "id" and "id" not in row and "_id" in row else _written(row, columns.id)
+
+
+def _written(row: Mapping[str, Any], name: str) -> str:
+    """The name of a column as a row writes it, since ``Text`` and ``TEXT`` are the same to people."""
+    return name if name in row else next((key for key in row if str(key).casefold() == name.casefold()), name)
 
 
 def _missing_text(row: Mapping[str, Any], columns: Columns) -> DocumentError:

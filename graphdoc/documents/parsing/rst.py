@@ -176,9 +176,7 @@ class _Writer:
         elif isinstance(node, nodes.literal_block | nodes.doctest_block | nodes.math_block):
             self._block(self._plain(node).strip("\n"))
         elif isinstance(node, nodes.image):
-            outline.separate(self._break)
-            outline.write(node.get("alt", ""), picture=True)
-            outline.separate(self._break)
+            self._block(node.get("alt", ""), picture=True)
         elif isinstance(node, nodes.row):
             outline.separate(Break.LINE)
             outline.write("\t".join(joined_lines(self._plain(entry)) for entry in node.children))
@@ -187,11 +185,11 @@ class _Writer:
             self._block(self._plain(node).strip())
         else:
             is_line = isinstance(node, _LINES)
-            outline.separate(Break.LINE if is_line or self._lists else Break.PARAGRAPH)
             self._lists += is_line
+            outline.separate(self._break)
             self._write_children(node)
+            outline.separate(self._break)
             self._lists -= is_line
-            outline.separate(Break.LINE if is_line or self._lists else Break.PARAGRAPH)
 
     @property
     def _break(self) -> Break:
@@ -201,9 +199,9 @@ class _Writer:
         for child in node.children:
             self._write(child)
 
-    def _block(self, text: str) -> None:
+    def _block(self, text: str, *, picture: bool = False) -> None:
         self._outline.separate(self._break)
-        self._outline.write(text)
+        self._outline.write(text, picture=picture)
         self._outline.separate(self._break)
 
     def _write_unknown(self, message: Any) -> None:

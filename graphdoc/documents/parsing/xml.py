@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lxml import etree
@@ -142,22 +142,18 @@ def _mark_second_forms(root: _Element) -> None:
     for parent in root.iter():
         if local_name(parent) not in ("alternatives", "choice"):
             continue
-        names = {local_name(child) for child in _elements(parent)}
-        for child in _elements(parent):
+        names = {local_name(child) for child in parent.iterchildren("{*}*")}
+        for child in parent.iterchildren("{*}*"):
             if _PREFERRED.get(local_name(child)) in names:
                 child.tag = "second-form"
-
-
-def _elements(parent: _Element) -> Iterator[_Element]:
-    return (child for child in parent if isinstance(child.tag, str))
 
 
 def _children(root: _Element, *names: str) -> list[_Element]:
     """Child elements of all elements at the path that the names spell."""
     level: Iterable[_Element] = [root]
     for name in names:
-        level = [child for parent in level for child in _elements(parent) if local_name(child) == name]
-    return [child for parent in level for child in _elements(parent)]
+        level = [child for parent in level for child in parent.iterchildren(f"{{*}}{name}")]
+    return [child for parent in level for child in parent.iterchildren("{*}*")]
 
 
 def _title(root: _Element, *names: str) -> str:

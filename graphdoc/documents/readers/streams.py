@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..document import Document
+from ..parsing.outline import joined_lines
 
 
 class KeptDocuments:
@@ -61,17 +62,14 @@ class LeftOutSections:
 
     def without(self, documents: Iterable[Document]) -> Iterator[Document]:
         """The documents without these sections; one that has nothing else is left without text."""
-        wanted = {_plain(heading): heading for heading in self.headings}
+        wanted = {joined_lines(heading).casefold(): heading for heading in self.headings}
         for document in documents:
             kept = []
             for section in document.sections:
-                heading = next((h for own in (section.heading, *section.path) if (h := wanted.get(_plain(own)))), None)
+                own = (joined_lines(name).casefold() for name in (section.heading, *section.path))
+                heading = next((wanted[name] for name in own if name in wanted), None)
                 if heading is None:
                     kept.append(section)
                 else:
                     self.counts[heading] += 1
             yield document if len(kept) == len(document.sections) else replace(document, sections=tuple(kept))
-
-
-def _plain(heading: str) -> str:
-    return " ".join(heading.split()).casefold()

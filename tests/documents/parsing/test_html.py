@@ -18,8 +18,9 @@ def text_of(html: str) -> str:
 
 def test_title_levels_and_paths() -> None:
     parsed = parse_html(
-        "<!DOCTYPE html><html><head><title>Page</title></head><body><header><h1>The\n Title</h1></header><p>Intro."
-        "<section><h2>A</h2><p>a</p><h3>B <em>b</em></h3><p>b</p></section><h2>C</h2></body></html>"
+        "<!DOCTYPE html><html><head><title>Page</title></head><body><header><h1>The\n Title <img alt=l></h1></header>"
+        "<p>Intro.<section><h2><a><img alt=icon></a>A</h2><p>a</p><h3>B <em>b</em></h3><p>b</p></section>"
+        "<h2><img alt=C></h2></body></html>"
     )
     assert parsed.title == "The Title" and parsed.metadata == {"page_title": "Page"}
     inner = Section("a", "A", 2, ("A",)), Section("b", "B b", 3, ("A", "B b")), Section("", "C", 2, ("C",))

@@ -26,32 +26,36 @@ def test_opening_heading_is_the_title_and_the_rest_keeps_level_and_path() -> Non
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        (
-            "A [link](http://x 'y'), **bold** _it_, `co_de`, ![alt *t*](i.png), <http://z>, "
-            "&amp; \\* a<br>b ~~c~~<!-- d -->",
-            [(1, (), "A link, bold it, co_de, alt t, http://z, & * a\nb c")],
-        ),
-        (
-            "- one\n- two\n  1. inner\n\n     more\n\nafter\n\n| a | b |\n|---|---|\n| *c* | d |\n\nend",
-            [(1, (), "one\ntwo\ninner\nmore\n\nafter\n\na\tb\nc\td\n\nend")],
-        ),
+        ("A [link](http://x 'y'), **bold** _it_, `co_de`, ![alt *t*](i.png), <http://z>, "
+         "&amp; \\* a<br>b ~~c~~<!-- d -->",
+         [(1, (), "A link, bold it, co_de, alt t, http://z, & * a\nb c")]),
+        ("- one\n- two\n  1. inner\n\n     more\n\nafter\n\n| a | b |\n|---|---|\n| *c* | d |\n\nend",
+         [(1, (), "one\ntwo\ninner\nmore\n\nafter\n\na\tb\nc\td\n\nend")]),
         ("one\ntwo  \nthree\n\nfour", [(1, (), "one\ntwo\nthree\n\nfour")]),
         ("## A\n\n> # Q\n>\n> q\n\n- # L\n", [(2, ("A",), "Q\n\nq\n\nL")]),
-        (
-            "A\nlong *one*\n---\na\n\n##\n\nb\n\n### C ###\nc",
-            [(2, ("A long one",), "a\n\nb"), (3, ("A long one", "C"), "c")],
-        ),
-        ("> " * 90 + "deep", [(1, (), "deep")]),
-        ("# A\n\na\n\n# B\n\nb", [(1, ("A",), "a"), (1, ("B",), "b")]),
+        ("A\nlong *one*\n---\na\n\n##\n\nb\n\n### C ###\nc",
+         [(2, ("A long one",), "a\n\nb"), (3, ("A long one", "C"), "c")]),
+        ("> " * 90 + "deep", [(1, (), "deep")]), ("# A\n\na\n\n# B\n\nb", [(1, ("A",), "a"), (1, ("B",), "b")]),
         ("Before.\n\n# A\n\na\n\n## B\n\nb", [(1, (), "Before."), (1, ("A",), "a"), (2, ("A", "B"), "b")]),
-        (
-            "## A\n\n```python\n# no heading\n\nx = *1*\n```\n\n    # indented\n\n~~~\n## no\n~~~",
-            [(2, ("A",), "# no heading\n\nx = *1*\n\n# indented\n\n## no")],
-        ),
+        ("## A\n\n```python\n# no heading\n\nx = *1*\n```\n\n    # indented\n\n~~~\n## no\n~~~",
+         [(2, ("A",), "# no heading\n\nx = *1*\n\n# indented\n\n## no")]),
     ],
-)
+)  # fmt: skip
 def test_inline_marks_blocks_and_headings(source: str, expected: list[tuple[int, tuple[str, ...], str]]) -> None:
     assert outline(source) == expected and parse_markdown(source).title == ""
+
+
+@pytest.mark.parametrize("called", ["", "## Table of contents\n\n", "**Contents:**\n\n", "Contents\n---\n"])
+@pytest.mark.parametrize("entry", ["- [{}](#a-b)", "  1. {}", "* 2. [{}](#c)"])
+def test_lists_of_the_headings_are_left_out_and_counted(called: str, entry: str) -> None:
+    names = ["Ebb", "`flood(x)`", "Spring tides", "A moon"]
+    text = "\n\n".join(f"## {name}\n{'They rise. ' * 20}" for name in names)
+    parsed = parse_markdown(f"# Tides\n\nIntro.\n\n{called}{chr(10).join(map(entry.format, names))}\n\n{text}")
+    assert [one.heading for one in parsed.sections] == ["", "Ebb", "flood(x)", "Spring tides", "A moon"]
+    assert parsed.sections[0].text == "Intro." and parsed.metadata == {"dropped_elements": {"table of contents": 4}}
+    # What is no heading, or says more, is text.
+    kept = parse_markdown(f"# Tides\n\n- Ebb\n- Rain\n- Spring tides come twice\n\n{text}")
+    assert kept.sections[0].text == "Ebb\nRain\nSpring tides come twice" and not kept.metadata
 
 
 def test_html_blocks_are_parsed() -> None:

@@ -183,7 +183,7 @@ def test_other_formats(
         (r"\title{Dough \texorpdfstring{\emph{rises}}{rises} twice}", "Dough rises twice"),
         (r"% \title{No}" + "\n", "One"),
     ],
-)
+)  # fmt: skip
 def test_titles_of_latex(tmp_path: Path, source: str, title: str) -> None:
     lines = [r"\documentclass{article}", source, r"\begin{document}", r"\maketitle"]
     document = read(tmp_path, "p.tex", "\n".join([*lines, r"\section{One} Text here.", r"\end{document}"]))
@@ -214,12 +214,10 @@ def test_latex_loses_no_text(source: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "source"),
     [
-        ("a.tex", WHOLE % "\\input{%s} \\include{%s} Text."),
-        ("a.org", '#+INCLUDE: "%s"\n\nText.\n'),
-        ("a.typ", '#include "%s"\n\nText.\n'),
-        ("a.adoc", "include::%s[]\n\nText.\n"),
+        ("a.tex", WHOLE % "\\input{%s} \\include{%s} Text."), ("a.org", '#+INCLUDE: "%s"\n\nText.\n'),
+        ("a.typ", '#include "%s"\n\nText.\n'), ("a.adoc", "include::%s[]\n\nText.\n"),
     ],
-)
+)  # fmt: skip
 def test_other_files_are_not_read(tmp_path: Path, name: str, source: str) -> None:
     other = tmp_path / ("other" + Path(name).suffix)
     other.write_text("secret", encoding="utf-8")
@@ -230,13 +228,11 @@ def test_other_files_are_not_read(tmp_path: Path, name: str, source: str) -> Non
 @pytest.mark.parametrize(
     ("name", "source"),
     [
-        ("loop.tex", WHOLE % r"\def\a{\a\a}\a"),
-        ("open.tex", "\\section[" * 20_000),
+        ("loop.tex", WHOLE % r"\def\a{\a\a}\a"), ("open.tex", "\\section[" * 20_000),
         ("deep.tex", "\\begin{itemize}\\item " * 2_000 + "x" + "\\end{itemize}" * 2_000),
-        ("formula.tex", f"${'{' * 100_000}$"),
-        ("undefined.typ", "#foo[bar]"),
+        ("formula.tex", f"${'{' * 100_000}$"), ("undefined.typ", "#foo[bar]"),
     ],
-)
+)  # fmt: skip
 def test_hostile_files_are_refused(tmp_path: Path, name: str, source: str) -> None:
     with pytest.raises(DocumentError) as caught:
         read(tmp_path, name, source)
@@ -251,11 +247,10 @@ MANY = r"\newcommand{\a}{xxxxxxxxxx}" + "".join(
 @pytest.mark.parametrize(
     ("limits", "source", "named"),
     [
-        ({"_SECONDS": 0.2}, MANY + r"\h", "time"),
-        ({"_HEAP": 2**25, "_HEAP_PER_BYTE": 0}, MANY + r"\h", "memory"),
+        ({"_SECONDS": 0.2}, MANY + r"\h", "time"), ({"_HEAP": 2**25, "_HEAP_PER_BYTE": 0}, MANY + r"\h", "memory"),
         ({"_ANSWER": 2**16, "_ANSWER_PER_BYTE": 0}, MANY + r"\e", "65,536"),
     ],
-)
+)  # fmt: skip
 def test_limits(tmp_path: Path, monkeypatch: Patch, limits: dict[str, float], source: str, named: str) -> None:
     for name, value in limits.items():
         monkeypatch.setattr(pandoc, name, value)

@@ -100,12 +100,11 @@ def test_declared_entities_are_refused(text: str) -> None:
     [
         (f"<{'a' * 9999}/>", "^its root element <a{59}…> is unknown"),
         ("<rss><channel/></rss>", "its root element <rss> is unknown"),
-        ("<article><body></article>", "it is not well-formed XML .*line 1"),
-        ("", "it is not well-formed XML"),
+        ("<article><body></article>", "it is not well-formed XML .*line 1"), ("", "it is not well-formed XML"),
         ("<article>&nbsp;</article>", "it is not well-formed XML .*nbsp"),
         ("<sec>" * 5000, "it is not well-formed XML .*depth"),
     ],
-)
+)  # fmt: skip
 def test_other_xml_is_an_error_of_one_line(text: str, message: str) -> None:
     with pytest.raises(DocumentError, match=message) as caught:
         parse_xml(text)
@@ -225,7 +224,33 @@ def test_chapters_are_headings_and_lists_and_tables_are_none() -> None:
     assert [section.text for section in parse_plain_text(text).sections] == [text]
     contents = "CHAPTER I\n\nCHAPTER II\n\nCHAPTER III\n\n"
     chapters = "\n\n".join(f"CHAPTER {number}\n\n{WORDS}" for number in ("I", "II", "III"))
-    assert outline_of(contents + chapters)[-3:] == [(1, "CHAPTER I"), (1, "CHAPTER II"), (1, "CHAPTER III")]
+    assert outline_of(contents + chapters) == [(1, "CHAPTER I"), (1, "CHAPTER II"), (1, "CHAPTER III")]
+
+
+LOW = "What a low water does to boats in port"
+
+
+@pytest.mark.parametrize(
+    ("listed", "chapter"),
+    [
+        (f"Contents\n\n1. Ebb\n   1.1. {LOW[:30]}\n{LOW[30:]}\n2. Flood\n", f"{' ' * 30}Chapter {{}}. {{}}"),
+        (f"Inhalt\n======\n1. Ebb .... 1\n1.1. {LOW} . . . . 12\n2. Flood .... 13\n", "{} {}"),
+        (f"* Ebb\n* {LOW}\n* Flood\n", "{}. {}"), (f"目录\n\n1. Ebb\n\n  1.1 {LOW}\n\n2. Flood\n", "第 {} 章 {}"),
+    ],
+)  # fmt: skip
+def test_tables_of_contents_are_left_out_and_centred_chapters_are_headings(listed: str, chapter: str) -> None:
+    first, second = chapter.format(1, "Ebb"), chapter.format(2, "Flood")
+    parts = ("Tides", listed, first, f"{WORDS}\n" * 20, f"1.1. {LOW}", WORDS, second, WORDS, "2.1. Rain", WORDS)
+    parsed = parse_plain_text("\n\n".join(parts))
+    assert parsed.sections[0].text == "Tides" and parsed.metadata["dropped_elements"] == {"table of contents": 3}
+    found = [(one.level, one.heading) for one in parsed.sections[1:]]
+    assert found == [(1, first.strip()), (2, f"1.1. {LOW}"), (1, second.strip()), (2, "2.1. Rain")]
+
+
+def test_comments_of_code_and_lists_of_prices_are_text() -> None:
+    for lines in ("# To the end\ngit jump\n\n# and back\n$ cd -", "Soup ..... 4\nRice ..... 7\nTea ...... 9"):
+        assert parse_plain_text(text := f"{WORDS}\n\n{lines}\n\n{WORDS}").sections == (Section(text),)
+    assert outline_of(f"# Ebb\n{WORDS}\n\n# Flood\n{WORDS}") == [(1, "Ebb"), (1, "Flood")]
 
 
 def test_divided_words_are_joined() -> None:

@@ -58,17 +58,11 @@ def test_pairs_of_documents_that_are_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "values"),
     [
-        (b"a\tb\t1\na b 0\n", [":2: "]),
-        (b"a\tb\tyes\n", [":1: "]),
-        (b"a\tb\n", [":1: "]),
-        (b"a\t\t1\n", [":1: "]),
-        (b"a\tb\t1\nid_a\tid_b\tlabel\n", [":2: "]),
-        (b"a\tb\t1\na\tc\t1\nb\ta\t0\n", [":3: ", "'b'", "'a'", ":1"]),
-        (b"", []),
-        (b"id_a\tid_b\tlabel\n\n", []),
-        (b"\xff\xfe", ["line 1"]),
+        (b"a\tb\t1\na b 0\n", [":2: "]), (b"a\tb\tyes\n", [":1: "]), (b"a\tb\n", [":1: "]), (b"a\t\t1\n", [":1: "]),
+        (b"a\tb\t1\nid_a\tid_b\tlabel\n", [":2: "]), (b"a\tb\t1\na\tc\t1\nb\ta\t0\n", [":3: ", "'b'", "'a'", ":1"]),
+        (b"", []), (b"id_a\tid_b\tlabel\n\n", []), (b"\xff\xfe", ["line 1"]),
     ],
-)
+)  # fmt: skip
 def test_broken_files_of_pairs(tmp_path: Path, content: bytes, values: list[str]) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_bytes(content)
@@ -93,25 +87,17 @@ def papers(tmp_path: Path, monkeypatch: Patch) -> Path:
 @pytest.mark.parametrize(
     ("source", "file", "is_read"),
     [
-        ("papers", "papers/hits.html", True),
-        ("papers", "papers/deep/down/hits.json.gz", True),
-        ("link", "papers/hits.html", True),
-        ("papers", "link/hits.html", True),
-        ("papers", "papers/out/hits.html", True),
-        ("papers/*.html", "papers/hits.html", True),
-        ("papers/**/*.html", "papers/deep/hits.html", True),
-        ("papers/d*", "papers/deep/hits.html", True),
-        ("corpus.jsonl", "corpus.jsonl", True),
-        ("corpus.jsonl#x", "./corpus.jsonl", True),
-        ("papers", "papers/hits.run", False),
-        ("papers", "papers/.hidden/hits.html", False),
-        ("papers", "papers-hits.html", False),
-        ("papers/*.md", "papers/hits.html", False),
-        ("papers/*.html", "papers/deep/hits.html", False),
-        ("papers/a.md", "papers/hits.html", False),
+        ("papers", "papers/hits.html", True), ("papers", "papers/deep/down/hits.json.gz", True),
+        ("link", "papers/hits.html", True), ("papers", "link/hits.html", True),
+        ("papers", "papers/out/hits.html", True), ("papers/*.html", "papers/hits.html", True),
+        ("papers/**/*.html", "papers/deep/hits.html", True), ("papers/d*", "papers/deep/hits.html", True),
+        ("corpus.jsonl", "corpus.jsonl", True), ("corpus.jsonl#x", "./corpus.jsonl", True),
+        ("papers", "papers/hits.run", False), ("papers", "papers/.hidden/hits.html", False),
+        ("papers", "papers-hits.html", False), ("papers/*.md", "papers/hits.html", False),
+        ("papers/*.html", "papers/deep/hits.html", False), ("papers/a.md", "papers/hits.html", False),
         ("corpus.jsonl#x", "hits.jsonl", False),
     ],
-)
+)  # fmt: skip
 def test_files(papers: Path, source: str, file: str, is_read: bool) -> None:
     assert source_reaching(file, ["other.md", source], is_folder=False) == (source if is_read else None)
     if not Path(file).exists() and not file.endswith(".gz"):

@@ -109,8 +109,6 @@ def xml_part(content: bytes, name: str) -> _Element:
 
 def archive_title(archive: Archive, part: str = "docProps/core.xml") -> str:
     """The title in the properties of an Office file."""
-    if part not in archive:
-        return ""
     try:
         tree = archive.tree(part)
     except DocumentError:

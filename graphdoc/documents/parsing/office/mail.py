@@ -18,9 +18,8 @@ from ....errors import DocumentError
 from ...section import DEEPEST_PATH, Section, clean_text
 from ..files import parse_text
 from ..formats import AS_BROWSERS, decode, decode_declared, nearly_utf_8
-from ..outline import ParsedDocument, dropped_metadata, joined_lines
+from ..outline import ParsedDocument, joined_lines, parsed_document
 
-_KEPT = {"From": "from", "To": "to", "Date": "date"}
 _TEXTS = frozenset({"text/plain", "text/html", "text/markdown"})
 _CUT = "it was cut off, since the end of a part is missing"
 # Many newsletters have no more than a link in their plain text.
@@ -87,7 +86,7 @@ def _message(content: bytes) -> EmailMessage:
 
 
 def _parse(message: EmailMessage) -> ParsedDocument:
-    metadata: dict[str, Any] = {key: value for name, key in _KEPT.items() if (value := _header(message, name))}
+    metadata: dict[str, Any] = {name: value for name in ("from", "to", "date") if (value := _header(message, name))}
     subject = _header(message, "Subject")
     if not metadata and not subject:
         raise DocumentError("it is no mail: it has neither sender nor subject nor date; name it .txt if it is a text")
@@ -95,12 +94,8 @@ def _parse(message: EmailMessage) -> ParsedDocument:
     _read(message, content, is_whole=True)
     if content.attachments:
         metadata["attachments"] = content.attachments
-    if content.warnings:
-        metadata["warnings"] = content.warnings
-    metadata |= dropped_metadata(content.dropped)
-    if content.title and content.title != subject:
-        metadata["heading"] = content.title
-    return ParsedDocument(tuple(content.sections), subject or content.title, metadata)
+    parsed = parsed_document(tuple(content.sections), subject, content.dropped, content.warnings, heading=content.title)
+    return replace(parsed, metadata={**metadata, **parsed.metadata})
 
 
 @dataclass(slots=True)

@@ -37,11 +37,8 @@ def parse_pptx(content: bytes) -> ParsedDocument:
     read: set[str] = set()
     for entry in archive.tree(main).iter("{*}sldId"):
         part = links.get(entry.get(f"{_ID}id") or entry.get(f"{_STRICT_ID}id") or "", ("", ""))[1]
-        if part not in archive:
-            dropped["missing slide"] += 1
-            continue
-        if part in read:
-            dropped["repeated slide"] += 1
+        if part in read or part not in archive:
+            dropped["repeated slide" if part in read else "missing slide"] += 1
             continue
         read.add(part)
         slides += 1

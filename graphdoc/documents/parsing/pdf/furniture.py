@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
+from ..outline import CONTENTS
 from .page import Line, Page, body_style, is_raised_first
 
 # Rows from the edge of a page that may be furniture, and how far from the edge, as a share of the height.
@@ -26,12 +27,6 @@ _NUMBERS = re.compile(r"\d+")
 _WORDS = re.compile(r"[^\W\d]+|\d+")
 _LEADERS = re.compile(rf"(?:[.·…‥_]\s?){{3,}}\s*(?:\d{{1,4}}|{_ROMAN})?\s*$|(?:[.·…]\s?){{5,}}", re.IGNORECASE)
 _ENDS_IN_NUMBER = re.compile(rf"\t\s*(?:\d{{1,4}}|{_ROMAN})$", re.IGNORECASE)
-_CONTENTS = re.compile(
-    r"(?:table of )?contents|inhalt(?:sverzeichnis)?|table des mati[eè]res|sommaire|inhoud(?:sopgave)?|"
-    r"[ií]ndice(?: generale?)?|conte[uú]do|spis treści|оглавление|содержание|зміст|目次|目录|目錄|차례|목차|"
-    r"list of (?:figures|tables|illustrations)",
-    re.IGNORECASE,
-)
 
 
 def take_furniture(pages: Sequence[Page]) -> Counter[str]:
@@ -189,10 +184,9 @@ def take_contents(lines: list[Line]) -> tuple[list[Line], int]:
                 last, count = end, count + 1
             end += 1
         sure = sum(bool(_LEADERS.search(lines[at].text)) for at in range(place, last + 1))
-        headed = any(_CONTENTS.fullmatch(line.text.strip()) for line in lines[max(place - 3, 0) : place])
-        if count >= 3 and (sure >= 2 or headed):
-            above = (at for at in range(place, max(place - 4, -1), -1) if _CONTENTS.fullmatch(lines[at].text.strip()))
-            first = next(above, place)
+        above = (at for at in range(place - 1, max(place - 4, -1), -1) if CONTENTS.fullmatch(lines[at].text.strip()))
+        first = next(above, place)
+        if count >= 3 and (sure >= 2 or first < place):
             taken[first : last + 1] = [True] * (last + 1 - first)
         place = last + 1
     return [line for line, gone in zip(lines, taken, strict=True) if not gone], sum(taken)

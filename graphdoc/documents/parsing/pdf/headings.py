@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from ..outline import PARTS, words
 from .blocks import BULLET, NEW_COLUMN, Block, TextJoiner
 from .page import Line
 
-_PARTS = (
-    "chapter|part|appendix|section|kapitel|teil|anhang|chapitre|partie|annexe|cap[ií]tulo|ap[eé]ndice|capitolo|parte|"
-    "appendice|hoofdstuk|bijlage|rozdział|kapitola|глава|часть|приложение|розділ|частина|додаток|bölüm|κεφάλαιο|παράρτημα"
-)
 _NUMBER = re.compile(
-    rf"^(?:(?:{_PARTS}|article|abschnitt|artikel|§+)\s*)?"
+    rf"^(?:(?:{PARTS}|article|abschnitt|artikel|§+)\s*)?"
     r"(?:(\d{1,3}(?:\.\d{1,3}){0,5})([.):]|(?=\s))|([A-Z](?:\.\d{1,3}){1,5})([.):]|(?=\s))|([IVXLC]{1,7}|[A-Z])[.):])"
     r"\s*(?=\S)",
     re.IGNORECASE,
 )
-_NAMED = re.compile(rf"^(?:{_PARTS})\s+(?:\d+|[IVXLC]+|[A-Z])\b", re.IGNORECASE)
-LABEL = re.compile(rf"(?:{_PARTS})\s+(?:\d+|[IVXLC]+|[A-Z]|[a-z]+)[.:]?", re.IGNORECASE)
+_NAMED = re.compile(rf"^(?:{PARTS})\s+(?:\d+|[IVXLC]+|[A-Z])\b", re.IGNORECASE)
+LABEL = re.compile(rf"(?:{PARTS})\s+(?:\d+|[IVXLC]+|[A-Z]|[a-z]+)[.:]?", re.IGNORECASE)
 # Sphinx sets CHAPTER and the number in words on lines of their own.
 _SPELLED = re.compile(
     r"one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|"
@@ -122,7 +118,6 @@ _LONGEST, _MOST_WORDS, _MOST_LINES = 240, 30, 4
 # Gap above a bold line that is a heading whatever it ends with.
 _ALONE = 1.4
 _PERMALINK = re.compile(r"\s*[¶§#🔗]\s*$|^§(?!\s*\d)")
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -138,11 +133,6 @@ class _Look:
 def heading_text(text: str) -> str:
     """The text of a heading without the signs of permanent links, which printed pages of the web have."""
     return _PERMALINK.sub("", text).strip()
-
-
-def words(text: str) -> str:
-    """The words of a heading as they are compared: without case, number and punctuation."""
-    return "".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
 
 
 def _is_rare(value: Any, counts: Counter[Any]) -> bool:
@@ -364,12 +354,10 @@ class HeadingFinder:
         # Of looks that rank alike, the one that comes first stands above.
         looks = sorted(dict.fromkeys(self._looks[place] for place in found), key=self._rank)
         known: dict[_Look, Counter[int]] = defaultdict(Counter)
-        for place in found:
-            level = self._outline.get(place) or self._tag_level(place)
-            if level:
-                known[self._looks[place]][level] += 1
         depths: dict[_Look, Counter[int]] = defaultdict(Counter)
         for place in found:
+            if level := self._outline.get(place) or self._tag_level(place):
+                known[self._looks[place]][level] += 1
             depths[self._looks[place]][self._depth(place)] += 1
         numbered = [look for look in looks if depths[look].most_common(1)[0][0]]
         # Larger headings without numbers stand above those with numbers.

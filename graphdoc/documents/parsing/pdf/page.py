@@ -37,7 +37,6 @@ class Style:
     colour: int
     tag: str
     artifact: bool
-    invisible: bool
 
 
 @dataclass(slots=True)
@@ -174,14 +173,10 @@ def read_page(content: Mapping[str, Any], number: int) -> Page:
     for pieces in by_direction.values():
         _set_reading_direction(pieces, width)
     aside = [row for way, pieces in sorted(by_direction.items()) if way != main for row in _rows(pieces, number)]
-    rows = _rows(by_direction.get(main, []), number)
     # On turned pages heights start elsewhere; only their order and distances count.
-    if main in (1, 2):
-        shift = height
-        for row in rows:
-            row.base += shift
-            for piece in row.pieces:
-                piece.base += shift
+    for piece in by_direction.get(main, []):
+        piece.base += height if main in (1, 2) else 0.0
+    rows = _rows(by_direction.get(main, []), number)
     return Page(number, width, height, rows, aside, float(content["pictures"]))
 
 

@@ -131,7 +131,7 @@ _EQUAL_WIDTHS = 0.04
 _DEEPEST_OUTLINE, _LONGEST_OUTLINE = 12, 20_000
 # PDFium stops a string there and says nothing.
 _LONGEST_STRING = 32_767
-_INVISIBLE, _STROKED = 3, 2
+_STROKED = 2
 # Of a right angle, beyond which text has a direction of its own: this and two for each degree.
 _MOST_SKEW, _ASKEW = 0.2, 4
 _WHITE = frozenset({0x9, 0xA, 0xD, 0x20, 0xA0, 0x2003, 0x2002, 0x2009, 0x200B})
@@ -426,10 +426,9 @@ class _PageReader:
         return any(abs(x - left) < size / 4 and 0.5 < abs(y - base) / size < 2 for x, y in others)
 
     def _style(self, found: Any, place: int, code: int) -> tuple[int, float, int]:
-        matrix = pdfium.FS_MATRIX()
-        a, b, c, d = 1.0, 0.0, 0.0, 1.0
-        if pdfium.FPDFText_GetMatrix(self._text, place, matrix):
-            a, b, c, d = matrix.a, matrix.b, matrix.c, matrix.d
+        matrix = pdfium.FS_MATRIX(1.0, 0.0, 0.0, 1.0)
+        pdfium.FPDFText_GetMatrix(self._text, place, matrix)
+        a, b, c, d = matrix.a, matrix.b, matrix.c, matrix.d
         size = pdfium.FPDFText_GetFontSize(self._text, place) * (math.hypot(c, d) or 1.0)
         angle = math.degrees(math.atan2(b, a)) if b or a < 0 else 0.0
         direction = round(angle / 90) % 4
@@ -451,7 +450,6 @@ class _PageReader:
             self._numbers[key] = len(self.styles)
             style = traits | {"size": size, "colour": colour, "tag": tag, "artifact": artifact}
             style["bold"] = style["bold"] or mode == _STROKED
-            style["invisible"] = mode == _INVISIBLE
             self.styles.append(style)
         return self._numbers[key], size, direction
 

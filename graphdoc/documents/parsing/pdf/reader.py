@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ....errors import DocumentError
-from ..outline import Break, Outline, ParsedDocument, joined_lines, parsed_document
+from ..outline import Break, Outline, ParsedDocument, joined_lines, parsed_document, words
 from .blocks import Block, BlockBuilder, TextJoiner, note_mark
 from .file_process import damage, named_pages, read_pages
 from .furniture import take_contents, take_furniture
-from .headings import HeadingFinder, heading_text, words
+from .headings import HeadingFinder, heading_text
 from .page import Line, Page, body_style, lines_of, read_page
 
 _SCAN = 0.5
@@ -37,8 +37,7 @@ def parse_pdf(content: bytes) -> ParsedDocument:
     for page in pages:
         lines += lines_of(page, lines[-1].column + 1 if lines else 0)
     lines, entries = take_contents(lines)
-    if entries:
-        dropped["table of contents"] = entries
+    dropped["table of contents"] = entries
     size, bold = body_style(lines)
     blocks = BlockBuilder(lines, size, bold).blocks()
     joiner = TextJoiner(lines)
@@ -47,10 +46,8 @@ def parse_pdf(content: bytes) -> ParsedDocument:
     levels = finder.find()
     labels = finder.labels(levels)
     again = finder.repeated(levels)
-    if again:
-        dropped["running head"] += len(again)
-    if "" in labels.values():
-        dropped["number in words"] += sum(not label for label in labels.values())
+    dropped["running head"] += len(again)
+    dropped["number in words"] += sum(not label for label in labels.values())
     title_place = _title(blocks, levels, str(described["title"]), joiner)
     outline = _written(blocks, levels, labels, {title_place} | again, joiner)
     for page in pages:
@@ -65,10 +62,7 @@ def parse_pdf(content: bytes) -> ParsedDocument:
 
 def _title(blocks: Sequence[Block], levels: dict[int, int], named: str, joiner: TextJoiner) -> int:
     """The heading on the first page that is the title, the one the file names or the only largest; -1 if none is."""
-    if not levels:
-        return -1
-    first_page = blocks[0].first.page
-    opening = [place for place in levels if blocks[place].first.page == first_page]
+    opening = [place for place in levels if blocks[place].first.page == blocks[0].first.page]
     if not opening:
         return -1
     for place in opening[:3]:
