@@ -85,7 +85,7 @@ def test_files_of_rows(tmp_path: Path, name: str) -> None:
     elif "sv" in name:
         stored(path, "\r\n".join([f"id{sign}text", *(f"{row['id']}{sign}{row['text']}" for row in ROWS)]))
     else:
-        stored(path, json.dumps(ROWS, indent=1) if name == "c.json" else json_lines(ROWS))
+        stored(path, json.dumps(ROWS, indent=1) if name == "c.json" else f"\ufeff{json_lines(ROWS)}")
     documents = list(read_documents(path))
     assert [(document.id, document.text) for document in documents] == [(row["id"], row["text"]) for row in ROWS]
 
