@@ -75,8 +75,7 @@ def test_every_character_but_white_space_is_in_one_span(text: str, longest: int 
         ("One line\nand the next. End", ["One line\nand the next.", "End"]),
         ("no stop\n \t\nnext paragraph\r\n\r\nlast", ["no stop", "next paragraph", "last"]),
         ("这是一个句子。那是另一个！", ["这是一个句子。", "那是另一个！"]),
-        ("Half \ufffd here. Whole 😀 there.", ["Half \ufffd here.", "Whole 😀 there."]),
-        (" \n\n \u3000", []),
+        ("Half \ufffd here. Whole 😀 there.", ["Half \ufffd here.", "Whole 😀 there."]), (" \n\n \u3000", []),
         ("Certain, cert. denied, 412 U.S. 9. See id.", ["Certain, cert. denied, 412 U.S. 9.", "See id."]),
         ("By Fed. R. Civ. P. 12(b)(6) it is. So held.", ["By Fed. R. Civ. P. 12(b)(6) it is.", "So held."]),
         ("See 12 Wm. & Mary L. Rev. 34. It holds.", ["See 12 Wm. & Mary L. Rev. 34.", "It holds."]),
@@ -89,7 +88,7 @@ def test_every_character_but_white_space_is_in_one_span(text: str, longest: int 
         ("Roe et al. [2004] sat. Poe et al. (2005) ran.", ["Roe et al. [2004] sat.", "Poe et al. (2005) ran."]),
         ("He met Al. They left.", ["He met Al.", "They left."]),
     ],
-)
+)  # fmt: skip
 def test_sentences_are_those_of_a_reader(text: str, expected: list[str]) -> None:
     assert sentences(text) == expected
 

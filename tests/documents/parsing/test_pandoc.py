@@ -185,10 +185,9 @@ def test_other_formats(
     ],
 )  # fmt: skip
 def test_titles_of_latex(tmp_path: Path, source: str, title: str) -> None:
-    lines = [r"\documentclass{article}", source, r"\begin{document}", r"\maketitle"]
-    document = read(
-        tmp_path, "p.tex", "\n".join([*lines, r"\section{\texorpdfstring{One}{1}} Text here.", r"\end{document}"])
-    )
+    heading = r"\section{\texorpdfstring{One}{1}} Text here."
+    lines = [r"\documentclass{article}", source, r"\begin{document}", r"\maketitle", heading, r"\end{document}"]
+    document = read(tmp_path, "p.tex", "\n".join(lines))
     assert document.title == title
     # Without a title the only section of level 1 gives it.
     assert shown(document) == [("" if title == "One" else "One", "Text here.")]
