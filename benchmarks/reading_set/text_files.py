@@ -95,7 +95,8 @@ def sphinx_texts(folder: Path) -> Iterator[Known]:
                 if (number := lines.get(" ".join(words(name)))) is not None:
                     headings[name] = (number, int(element.tag[1]), name)
         found = [(level, name) for _, level, name in sorted(headings.values())]
-        yield content, {"title": "", "headings": found, "name": source.stem}
+        contents = [line for line in content.split("\n") if re.match(r" *\* (?:\d+|[A-Z])\.[ \d]", line)]
+        yield content, {"title": "", "headings": found, "head": contents, "name": source.stem}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
