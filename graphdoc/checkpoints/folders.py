@@ -127,9 +127,9 @@ def not_found(name: str, error: Exception) -> ModelError:
     first = one_line(str(error).strip().partition("\n")[0].removeprefix("Got: "), 100)
     reason = type(error).__name__ if isinstance(error, HfHubHTTPError) else first
     return ModelError(
-        f"model {name!r} is no folder, is not shipped with graphdoc ({', '.join(_shipped_names())}), and cannot be "
-        f"fetched from the hub ({reason}); check the name (as in {next(iter(PACKAGED_BACKBONES))}) and the network, "
-        "or log in: hf auth login"
+        f"model {name.removeprefix('sentence-transformers/')!r} is no folder, is not shipped with graphdoc "
+        f"({', '.join(_shipped_names())}), and cannot be fetched from the hub as {one_line(name, 60)} ({reason}); "
+        f"check the name (as in {next(iter(PACKAGED_BACKBONES))}) and the network, or log in: hf auth login"
     )
 
 
