@@ -43,7 +43,6 @@ def judged(folder: str, corpus: str, *qrels: str) -> dict[str, str]:
 
 
 def folders(pattern: str) -> dict[str, str]:
-    """Texts of two classes, each in the folder of its class."""
     return {pattern.format(("neg", "pos")[number % 2], number): text for number, text in enumerate(TEXTS)}
 
 

@@ -25,8 +25,6 @@ PATIENCE = 900
 
 
 class Undisturbed(NamedTuple):
-    """A run from beginning to end, and its configuration."""
-
     config: Path
     folder: Path
 
