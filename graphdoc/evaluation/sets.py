@@ -23,6 +23,7 @@ from ..runtime.text import counted
 from ..segmentation.spans import Coverage
 from ..segmentation.terms import TermMaker
 from ..settings.base import Count, FileName, Settings
+from ..settings.run import ColumnNames
 from ..similarity.evidence import Reference
 from .baselines import CENTRED, EVIDENCE, UNTRAINED, TfidfVectors, text_of
 from .clustering import ClusteringEvaluator
@@ -53,6 +54,8 @@ class SetSettings(Settings):
     """corpora for fitting, where files are split"""
     test: Names = Field(default_factory=list)
     """corpora for testing, where files are split"""
+    columns: ColumnNames = ColumnNames()
+    """what the columns of rows are called"""
     labels: bool | None = None
     """whether to measure how vectors find labels; null where documents have some"""
     pairs: FileName | None = None
@@ -109,8 +112,7 @@ class MeasuredSet:
     @property
     def documents(self) -> list[ReadyDocument]:
         """All documents, each once; an id in both parts means the test document."""
-        parts = (*self.others, *self.train, *self.test)
-        return list({plain_document(document).id: document for document in parts}.values())
+        return list({plain_document(one).id: one for one in (*self.others, *self.train, *self.test)}.values())
 
     @property
     def sizes(self) -> str:
@@ -315,7 +317,8 @@ def read_set(settings: SetSettings, encoder: DocumentEncoder, report: ReadingRep
 
 def _read(sources: Sequence[str], settings: SetSettings, report: ReadingReport) -> list[Document]:
     sections = LeftOutSections(tuple(dict.fromkeys(settings.leave_out_sections)))
-    documents = list(sections.without(read_documents(list(sources), report=report))) if sources else []
+    read = read_documents(sources, columns=settings.columns, report=report)
+    documents = list(sections.without(read)) if sources else []
     if unused := [heading for heading, count in sections.counts.items() if sources and not count]:
         raise EvaluationError(f"set {settings.name!r}: no document has a section {unused[0]!r} (leave_out_sections)")
     return documents

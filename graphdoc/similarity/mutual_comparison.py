@@ -81,8 +81,7 @@ class MutualComparison(JsonResult):
 
     def compare(self, first: int, second: int) -> Comparison:
         """Compare two of the documents at every level, with the score that they have here."""
-        a, b = self.documents[first], self.documents[second]
-        background = self.background_of(first, second)
+        a, b, background = self.documents[first], self.documents[second], self.background_of(first, second)
         return Comparison(a, b, self.model, self.similarity, first == second, None, background, self._measure)
 
     @cached_property
@@ -132,8 +131,7 @@ class MutualComparison(JsonResult):
         """Draw the similarities of any number of documents as one matrix, those that are alike next to each other."""
         from ..analysis.figures.comparison import plot_matrix
 
-        documents = [encoded.segmented.document for encoded in self.documents]
-        names = [document.title or document.id for document in documents]
+        names = [document.title or document.id for document in (one.segmented.document for one in self.documents)]
         model = str(self.model.get("name"))
         return plot_matrix(self.document_scores, names, self.similarity, model, path, self.background)
 

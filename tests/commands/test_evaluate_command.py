@@ -86,8 +86,9 @@ def files(tmp_path: Path) -> Path:
     write_rows(judged / "corpus.jsonl", rows_of("test"))
     (tmp_path / "links.tsv").write_text("".join(f"{row['id']}\t{row['see'][0]}\n" for row in rows_of("test")))
     judged_by = {"judged": "judged", "measures": ["MAP", "MPR"]}
+    write_rows(tmp_path / "kinds.jsonl", [{"kind": row.pop("label"), **row} for part in SIZES for row in rows_of(part)])
     settings = [
-        {"name": "labelled", "documents": ["corpus.jsonl"], "pairs": "test.tsv"},
+        {"name": "labelled", "documents": ["kinds.jsonl"], "columns": {"label": "kind"}, "pairs": "test.tsv"},
         {"name": "asked", "documents": ["corpus.jsonl"], "labels": False, **judged_by},
     ]
     (tmp_path / "sets.yaml").write_text(yaml.safe_dump({"sets": settings}))
