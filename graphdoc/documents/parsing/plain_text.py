@@ -121,24 +121,24 @@ def without_contents(lines: list[str], *, in_lists: bool = False) -> tuple[list[
     at = count = 0
     while at < len(filled):
         is_called = at > 0 and CONTENTS.fullmatch(lines[filled[at - 1]].strip(" \t:*_=#")) is not None
-        entries, last = [at - 1], filled[at]
-        once = bare = 0
-        for place in range(at, len(filled)):
+        entries, last, once, bare = [at - 1], filled[at], 0, 0
+        # Without a heading they stand near the beginning, and what they say once more, to the end.
+        for place in range(at, len(filled) if is_called or 3 * at < len(filled) else at):
             line = lines[filled[place]].strip()[: 2 * _LONGEST_HEADING]
             # An entry may take several lines.
             most = _MOST_ENTRY_LINES if is_called or len(entries) > _FEWEST_ENTRIES else 1
             if place - entries[-1] > most or (in_lists and not _ITEM.match(line)):
                 break
-            there = places.get(_words(_PAGE.sub("", _BULLET.sub("", line, count=1))), [])
+            page = _PAGE.search(line)
+            there = places.get(_words(_BULLET.sub("", line[: page.start()] if page else line, count=1)), [])
             later = bisect.bisect_right(there, max(last, filled[place]))
             if later < len(there):
                 once += later + 1 == len(there)
                 bare += there[later] == last + 2
                 last = there[later]
-            if later < len(there) or _PAGE.search(line):
+            if later < len(there) or page:
                 entries.append(place)
-        # Without a heading they stand near the beginning, and what they say once more, to the end.
-        opens = 3 * at < len(filled) and 2 * once > len(entries) and 3 * last > 2 * len(lines)
+        opens = 2 * once > len(entries) and 3 * last > 2 * len(lines)
         if len(entries) > _FEWEST_ENTRIES and 2 * bare < len(entries) and (is_called or opens):
             taken.update(range(filled[at - is_called], filled[entries[-1]] + 1))
             count += len(entries) - 1
