@@ -159,8 +159,8 @@ const columns = [
   { name: 'Group', value: (row) => (documents.group[row] < 0 ? '' : groupNames[documents.group[row]]), group: true },
   ...[...fields].filter(([, field]) => field.kind !== 'group').map(([name, field]) => ({ name: name[0].toUpperCase() + name.slice(1), value: (row) => valueIn(field, row) })),
   { name: 'Words', ...numberColumn((row) => documents.length[row]) },
-  ...(near.width ? [{ name: 'Nearest', ...numberColumn((row) => near.scores[row * near.width], (row) => formatScore(near.scores[row * near.width])) }] : []),
-  { name: 'Closeness', ...numberColumn((row) => documents.closeness[row], (row) => formatScore(documents.closeness[row])) },
+  ...(near.width ? [{ name: 'Nearest: cosine', ...numberColumn((row) => near.scores[row * near.width], (row) => formatScore(near.scores[row * near.width])) }] : []),
+  { name: 'Five nearest: mean cosine', ...numberColumn((row) => documents.closeness[row], (row) => formatScore(documents.closeness[row])) },
 ];
 const order = { column: 0, falling: false, page: 0 };
 const collator = new Intl.Collator('en', { numeric: true, sensitivity: 'base' });

@@ -25,6 +25,7 @@ CONTENTS = re.compile(
     r"(?:table of )?contents(?: of this (?:page|article|section))?|on this page|in this (?:article|page|section)|toc|"
     r"inhalt(?:sverzeichnis)?|table des mati[eè]res|sommaire|inhoud(?:sopgave)?|[ií]ndice(?: generale?)?|"
     r"conte[uú]do|(?:tabla de )?contenidos?|spis tre[sś]ci|оглавление|содержание|зміст|目次|目录|目錄|차례|목차|"
+    r"innehåll(?:sförteckning)?|in[dn]hold(?:sfortegnelse)?|sisällys(?:luettelo)?|obsah|içindekiler|"
     r"list of (?:figures|tables|illustrations)",
     re.IGNORECASE,
 )

@@ -44,7 +44,7 @@ _ITEM = re.compile(r"(?:[*+-]|\d{1,3}[.)])[ \t]")
 _MOST_ENTRY_LINES, _FEWEST_ENTRIES, _LONGEST_NUMBER, _LONGEST_KEY = 4, 3, 12, 24
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, order=True)
 class _Heading:
     line: int
     text: str
@@ -188,19 +188,20 @@ def _headings(lines: list[str], *, manual: bool) -> list[_Heading]:
         # Several in a row are a comment.
         and not below[number].startswith(f"{match[1]} ")
     ]
-    # Above lines of code they are comments.
-    if 2 * sum(_CODE.match(below[heading.line]) is not None for heading in marked) > len(marked):
+    numbered = _numbered(lines)
+    # Above lines of code they are comments, and where more headings have numbers, from the first on.
+    is_below = numbered[:1] < marked[:1] and len(numbered) > len(marked)
+    if is_below or 2 * sum(_CODE.match(below[heading.line]) is not None for heading in marked) > len(marked):
         marked = []
     if len(found) + len(marked) >= 2:
-        return sorted([*found, *marked], key=lambda heading: heading.line)
-    numbered = _numbered(lines)
+        return sorted([*found, *marked])
     if len(outdented) >= 2:
         chapters = [one for one in numbered if one.kind.startswith("word") and lines[one.line][:1].isspace()]
-        return sorted([*outdented, *chapters], key=lambda heading: heading.line)
+        return sorted([*outdented, *chapters])
     capital = [heading for heading in _capital(lines) if heading.line not in {other.line for other in numbered}]
     if len(numbered) >= 2 and len(capital) >= 2 and len(capital) > 3 * len(numbered):
         numbered = []
-    return sorted([*found, *marked, *numbered, *capital], key=lambda heading: heading.line)
+    return sorted([*found, *marked, *numbered, *capital])
 
 
 def _levels(headings: list[_Heading]) -> dict[int, int]:
@@ -222,7 +223,7 @@ def _is_blank_after(lines: list[str], number: int) -> bool:
 
 def _underlined(lines: list[str]) -> list[_Heading]:
     found: list[_Heading] = []
-    styles: list[tuple[str, bool]] = []
+    styles: dict[tuple[str, bool], int] = {}
     for number in range(1, len(lines)):
         rule = _UNDERLINE.fullmatch(lines[number])
         name = lines[number - 1].strip()
@@ -232,15 +233,11 @@ def _underlined(lines: list[str]) -> list[_Heading]:
         over = number > 1 and lines[number - 2].strip() == lines[number].strip()
         alone = number < 2 or not lines[number - 2].strip() or over
         # A table has rules below its head too, but with spaces in them, or text in the line above.
-        if not alone or not 0.5 * len(name) <= length <= 2 * len(name) + 12 or not any(map(str.isalpha, name)):
+        alone = alone and any(map(str.isalpha, name)) and not _COLUMNS.search(name)
+        if not alone or not 0.5 * len(name) <= length <= 2 * len(name) + 12:
             continue
-        if _COLUMNS.search(name):
-            continue
-        style = (rule[1], over)
-        if style not in styles:
-            styles.append(style)
-        line = number - 2 if over else number - 1
-        found.append(_Heading(line, name, "underline", styles.index(style) + 1, number - line + 1))
+        line, depth = number - 1 - over, styles.setdefault((rule[1], over), len(styles) + 1)
+        found.append(_Heading(line, name, "underline", depth, number - line + 1))
     return found
 
 
@@ -304,10 +301,10 @@ def _numbered(lines: list[str]) -> list[_Heading]:
         match = _NUMBERED.fullmatch(name)
         if match is None or not _is_blank_after(lines, number) or _LEADERS.search(name):
             continue
-        word, value = (match["word"] or "").lower(), match["number"]
-        named = match["name"] or ""
+        word, value, named = (match["word"] or "").lower(), match["number"], match["name"] or ""
         # The names of chapters may be centred.
-        if not word and (not named or named[0].islower() or name[-1] in ".,;:?" or _indent(line) > _MOST_INDENTED):
+        ends = ".,;:" if "." in value else ".,;:?"
+        if not word and (not named or named[0].islower() or name[-1] in ends or _indent(line) > _MOST_INDENTED):
             continue
         if not word and not (value[0].isdigit() or (value.isupper() and (match["end"] or "." in value))):
             continue
@@ -334,9 +331,8 @@ def _capital(lines: list[str]) -> list[_Heading]:
         letters = [character for character in name if character.isalpha()]
         if len(letters) < 3 or len(name) > _LONGEST_HEADING or not all(map(str.isupper, letters)):
             continue
-        if len(letters) < 0.5 * len(name.replace(" ", "")) or name[-1] in ",;" or _LEADERS.search(name):
-            continue
-        if not _stands_alone(lines, number):
+        is_sparse = len(letters) < 0.5 * len(name.replace(" ", ""))
+        if is_sparse or name[-1] in ",;" or _LEADERS.search(name) or not _stands_alone(lines, number):
             continue
         text, count = name, 1
         if not _is_blank_after(lines, number) and _indent(lines[number + 1]) <= _indent(line):

@@ -38,12 +38,14 @@ _SIGN = re.compile(r"[\W_]")
 _OPTION = re.compile(r"(?:[ \t]+:[\w-]+:[^\n]*\n?)*")
 _WITHOUT_TEXT = names(
     "toctree include literalinclude automodule autoclass autofunction index contents highlight currentmodule module "
-    "py:module image raw tabularcolumns sectionauthor codeauthor"
+    "image raw tabularcolumns sectionauthor codeauthor"
 )
-_ARGUMENT_IS_TEXT = re.compile(
-    r"(?:[a-z]+:)?(?:function|method|class|data|attribute|exception|option|describe|versionadded|versionchanged"
-    r"|deprecated|seealso|note|warning|rubric|envvar|macro|type|member)"
+# What others are called with is text, but for settings.
+_WITHOUT_NAME = names(
+    "code code-block code-cell sourcecode program default-domain only ifconfig doctest testcode testoutput testsetup "
+    "productionlist grid tab-set graphviz plantuml mermaid plot ipython jupyter-execute hlist cssclass rst-class"
 )
+_VERSIONS = {"versionadded": "Added", "versionchanged": "Changed", "deprecated": "Deprecated"}
 _DEEPEST = 20
 # docutils looks for the end of an inline mark up to the end of its paragraph, and copies all that is left each time.
 _MOST_MARK_STEPS = 20_000_000
@@ -212,12 +214,12 @@ class _Writer:
             if found is None or self._depth > _DEEPEST:
                 self._block(source.strip("\n"))
                 continue
-            name, argument = found[1].lower(), found[2].strip()
+            name, argument = found[1].lower().rpartition(":")[2], found[2].strip()
             if name in _WITHOUT_TEXT:
                 self.dropped[name] += 1
                 continue
-            if argument and _ARGUMENT_IS_TEXT.fullmatch(name):
-                self._block(argument)
+            if argument and name not in _WITHOUT_NAME:
+                self._block(f"{_VERSIONS[name]} in version {argument}" if name in _VERSIONS else argument)
             options = _OPTION.match(source, found.end())
             body = dedent(source[options.end() if options else found.end() :]).strip("\n")
             if body:

@@ -21,22 +21,23 @@ if TYPE_CHECKING:
 JATS = Vocabulary(
     dropped=names(
         "ref-list front front-stub processing-meta permissions object-id graphic media inline-graphic "
-        "related-object second-form articleinfo bookinfo chapterinfo info"
+        "related-object second-form articleinfo bookinfo chapterinfo info refmeta"
     ),
     blocks=names(
         "abstract ack app app-group array attrib back bio body boxed-text caption code def-list disp-formula "
         "disp-formula-group disp-quote fig fig-group floats-group fn fn-group glossary list notes p preformat "
         "sec speech statement subtitle supplementary-material table table-wrap table-wrap-foot tbody tfoot "
         "thead title trans-abstract verse-group para simpara programlisting screen "
-        "itemizedlist orderedlist variablelist legalnotice"
+        "itemizedlist orderedlist variablelist legalnotice refnamediv cmdsynopsis"
     ),
-    lines=names("list-item def-item term def verse-line speaker listitem"),
+    lines=names("list-item def-item term def verse-line speaker listitem refname refpurpose"),
     rows=names("tr"),
     cells=names("td th"),
     verbatim=names("preformat code programlisting screen"),
     line_breaks=names("break"),
     sections=names("sec abstract trans-abstract ack app glossary notes fn-group bio sub-article response")
-    | names("part preface chapter section sect1 sect2 sect3 sect4 sect5 appendix"),
+    | names("part preface chapter section sect1 sect2 sect3 sect4 sect5 appendix")
+    | names("reference refentry refsection refsect1 refsect2 refsect3 refsynopsisdiv"),
     headings=names("title"),
     default_headings={"abstract": "Abstract", "trans-abstract": "Abstract", "ack": "Acknowledgements"},
     labels=names("label"),
@@ -66,7 +67,7 @@ TEI = Vocabulary(
 _TITLE = Vocabulary(dropped=names("fn xref note"), line_breaks=names("break lb"))
 _PREFERRED = {"tex-math": "math", "orig": "reg", "sic": "corr", "abbr": "expan"}
 # Their text stands in the document in another form, or is no running text at all: not worth a word in the metadata.
-_WITHOUT_TEXT = ("second-form", "front-stub", "graphic", "inline-graphic", "object-id", "fn", "xref", "note")
+_WITHOUT_TEXT = ("second-form", "front-stub", "graphic", "inline-graphic", "object-id", "fn", "xref", "note", "refmeta")
 
 
 def parse_xml(text: str) -> ParsedDocument:
@@ -81,7 +82,7 @@ def parse_xml(text: str) -> ParsedDocument:
         reason = joined_lines(str(error.msg)).removesuffix(" (<string>, line 1)")
         raise DocumentError(f"it is not well-formed XML ({reason}); mend it at that place") from None
     match local_name(root):
-        case "article" | "book" | "chapter":
+        case "article" | "book" | "part" | "preface" | "chapter" | "appendix" | "section" | "reference" | "refentry":
             return _parse_jats(root)
         case "TEI" | "TEI.2":
             return _parse_tei(root)
@@ -95,9 +96,9 @@ def parse_xml(text: str) -> ParsedDocument:
 
 
 def _parse_jats(root: _Element) -> ParsedDocument:
-    title = _title(root, "front", "article-meta", "title-group", "article-title") or _title(root, "title")
     infos = ("articleinfo", "bookinfo", "chapterinfo", "info")
-    title = title or next(filter(None, (_title(root, info, "title") for info in infos)), "")
+    named = (("front", "article-meta", "title-group", "article-title"), ("title",), ("refnamediv", "refname"))
+    title = next(filter(None, (_title(root, *path) for path in (*named, *((info, "title") for info in infos)))), "")
     parts = [*_children(root, "front", "article-meta"), *(part for info in infos for part in _children(root, info))]
     abstracts = [part for part in parts if local_name(part) in ("abstract", "trans-abstract")]
     for article in [element for element in root.iter() if local_name(element) in ("sub-article", "response")]:
