@@ -236,10 +236,9 @@ def known_structure(page: bytes, rule: Pages) -> dict[str, object] | None:
     dropped = set(CSSSelector(rule.furniture)(root)) if rule.furniture else set()
     headings: list[tuple[int, str]] = []
     heading_elements: set[etree._Element] = set()
-    # A heading in a quotation is part of the quotation.
-    is_heading = {
-        e for e in CSSSelector(rule.headings)(root) if not any(a.tag == "blockquote" for a in e.iterancestors())
-    }
+    # A heading in a quotation or in a box is part of it.
+    boxed = CSSSelector("blockquote *, .tip *, .note *, .warning *, .caution *, .important *")(root)
+    is_heading = set(CSSSelector(rule.headings)(root)).difference(boxed)
     title = ""
     if rule.title:
         found = CSSSelector(rule.title)(root)
