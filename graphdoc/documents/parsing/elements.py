@@ -211,8 +211,9 @@ class ElementReader:
 
     def _end(self, element: _Element) -> None:
         name, words = local_name(element), self.vocabulary
-        if name in words.verbatim:
-            self._end_verbatim()
+        self._verbatim -= name in words.verbatim
+        if name in words.verbatim and not self._verbatim and not self._captures:
+            self._write_verbatim()
         self._quotations -= name in words.quotations
         if name in words.notes or self._is_heading(element, name):
             self._end_capture(name, "".join(self._captures.pop()))
@@ -244,11 +245,6 @@ class ElementReader:
             section = self._sections[-1]
             section.started = True
             self.outline.start_section(f"{section.label} {text}".strip(), section.level)
-
-    def _end_verbatim(self) -> None:
-        self._verbatim -= 1
-        if not self._verbatim and not self._captures:
-            self._write_verbatim()
 
     def _write_verbatim(self) -> None:
         text = "".join(self._verbatim_parts).strip("\n")

@@ -212,10 +212,9 @@ class _Writer:
                         outline.new_cell()
                     cells += 1
                     columns += token.type == "th_open"
-                case "tr_close":
-                    if row_line >= 0 and cells == columns:
-                        self._write_surplus_cells(row_line, columns)
-                case "th_close" | "td_close" | "tbody_open" | "thead_close":
+                case "tr_close" if row_line >= 0 and cells == columns:
+                    self._write_surplus_cells(row_line, columns)
+                case "tr_close" | "th_close" | "td_close" | "tbody_open" | "thead_close":
                     pass
                 case _:
                     outline.separate(block)
@@ -294,9 +293,7 @@ def _is_markup(tag: str, name: str, closed: Counter[str]) -> bool:
     """Whether what looks like a tag is one, and not a comparison or a type: ``a <b and c> d``, ``List<String>``."""
     if name in _VOID_ELEMENTS or tag.endswith("/>"):
         return name in _ELEMENTS or "-" in name or closed[name] > 0
-    if closed[name] > 0:
-        return True
-    return (name in _ELEMENTS and tag[1:-1].strip().lower() == name) or (name in _ELEMENTS and "=" in tag)
+    return closed[name] > 0 or (name in _ELEMENTS and ("=" in tag or tag[1:-1].strip().lower() == name))
 
 
 def _text_for_unknown_tags(content: str) -> str:

@@ -53,6 +53,11 @@ class Measures:
     prose: int = 0
 
     @property
+    def end(self) -> int:
+        """Characters of the page before the end of the element."""
+        return self.position + self.characters
+
+    @property
     def density(self) -> float:
         """Share of the text that is in links."""
         return self.linked / self.characters if self.characters else 0.0

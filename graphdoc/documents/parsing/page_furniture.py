@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable
 from functools import lru_cache
@@ -21,6 +20,7 @@ _NOTE = names("note notes footnote footnotes endnote endnotes rearnote rearnotes
 FURNITURE = names("nav toc popup skip source-link interface logo comments box page-header page-footer page-aside")
 _CONTENT = names("html body main article")
 _BLOCKS = names("div ul ol dl table p nav aside header footer section details form center span address")
+_TEXTS = names("p div section ul ol dl")
 _LISTS = names("div section aside nav header footer ul ol")
 _NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
@@ -84,6 +84,12 @@ _SENTENCE_END = re.compile(r"[a-z]{3,}[.!?](?:\s|$)")
 _RIGHTS = re.compile(
     r"©|\(c\) ?\d{4}|\bcopyright\b|\ball rights reserved|\bpowered by|\bgenerated (?:by|on|with)\b|\bbuilt with\b"
     r"|\blast (?:updated|modified|changed)\b|\bcreated using\b|\bhosted (?:by|on)\b|\blicen[sc]ed under\b",
+    re.IGNORECASE,
+)
+# How a line begins that says no more than whose a page is, how it was made or how old it is.
+_IMPRINT = re.compile(
+    r"\W*(?:(?:this|the) (?:page|document|file|manual|site) (?:was |is )?)?(?:©|\(c\)|copyright (?:©|\(c\)|\d{4})"
+    r"|all rights|last (?:updated|modified|changed)|(?:powered|generated|built|created|hosted) (?:by|on|with|using))",
     re.IGNORECASE,
 )
 _TITLE_PARTS = re.compile(r"\s+[|\u2013\u2014\u00b7\u2022\u00bb:-]+\s+|\s*\u2014\s*|:\s+")
@@ -163,13 +169,15 @@ def _kind_of(page: PageElements, element: _Element, name: str, in_content: bool,
     if measure.first:
         is_site = (name == "header" or "header" in words) and _is_site_name(page, element, title)
         return "page-header" if is_site and share < 0.4 else ""
-    if _is_trail(page, element):
+    is_before = measure.links > 0 and _is_before_title(page, element)
+    # Links before the title lead to it, the last of them being the title itself.
+    if is_before and page.title is not None and plain(shown(element)).endswith(plain(shown(page.title))):
         return "nav"
     is_menu = not words.isdisjoint(_MENU_NAMES) and share < 0.6
     # Of thousands of links without a letter in them none is looked at.
     is_brief = max(measure.characters, measure.links) <= _LONGEST_STEPS
     is_short = is_brief and not measure.headings
-    if is_short and measure.links > 1 and (_leads_to_languages(element) or _is_sharing(element, measure)):
+    if is_short and measure.links > 1 and _leads_elsewhere(element, measure):
         return "nav"
     if is_menu and measure.links > 1 and measure.linked + measure.titled >= 0.6 * measure.characters:
         return "nav"
@@ -272,23 +280,11 @@ def _is_before_title(page: PageElements, element: _Element) -> bool:
     return measure.position < page.measures[page.title].position
 
 
-def _is_trail(page: PageElements, element: _Element) -> bool:
-    """Whether links before the title lead to it, the last of them being the title itself."""
-    if page.title is None or not page.measures[element].links or not _is_before_title(page, element):
-        return False
-    return plain(shown(element)).endswith(plain(shown(page.title)))
-
-
-def _is_sharing(element: _Element, measure: Measures) -> bool:
-    links = [link.get("href", "") for link in itertools.islice(element.iter("a", "{*}a"), 20)]
-    return measure.characters - measure.linked <= _LONGEST_LABEL and all(map(_SHARE.search, links))
-
-
 def _edge_kind(page: PageElements, element: _Element, name: str, words: frozenset[str], share: float) -> str:
     measure = page.measures[element]
-    end = measure.position + measure.characters
-    before = page.first_heading is not None and end <= page.first_heading
-    after = not measure.headings and end >= page.characters - LONGEST_SHOWN and measure.position > page.characters / 2
+    before = page.first_heading is not None and measure.end <= page.first_heading
+    after = not measure.headings and page.characters - measure.end <= LONGEST_SHOWN
+    after = after and measure.position > page.characters / 2
     if name in ("footer", "aside", "header") and share < 0.4:
         return f"page-{name}"
     if share >= 0.3:
@@ -306,11 +302,28 @@ def _edge_kind(page: PageElements, element: _Element, name: str, words: frozense
         # An item of a menu is one link; a declaration links to every type in it.
         items = sum(1 for _ in element.iter("{*}li", "{*}td", "{*}th"))
         return "" if items and measure.links > items else "nav"
-    if after and page.characters - end < _LONGEST_STEPS and measure.characters <= _LONGEST_STEPS:
+    if after and page.characters - measure.end < _LONGEST_STEPS and measure.characters <= _LONGEST_STEPS:
         text = joined_lines(shown(element))
-        if _RIGHTS.search(text) and len(_SENTENCE_END.findall(text)) <= 2:
+        if _RIGHTS.search(text) and len(_SENTENCE_END.findall(text)) <= 2 and not _is_paragraph(page, element, text):
             return "page-footer"
     return ""
+
+
+def _is_paragraph(page: PageElements, element: _Element, text: str) -> bool:
+    """Whether what speaks of rights at the end of a page is text: right below a heading, or marked as other text is."""
+    measure = page.measures[element]
+    page.searches -= 1
+    before = [part for part in page.order if page.measures[part].end <= measure.position] if page.searches > 0 else []
+    if any(page.measures[part].end == measure.position and local_name(part) in HEADINGS for part in before):
+        return True
+    last = element.getprevious()
+    if _IMPRINT.match(text) or local_name(element) not in _TEXTS or (last is not None and local_name(last) == "hr"):
+        return False
+    return sum(page.measures[part].plain for part in before if _marks(part) == _marks(element)) >= measure.plain
+
+
+def _marks(element: _Element) -> tuple[str, ...]:
+    return (*(element.get(name, "") for name in ("class", "align", "style")), element.get("id", "").strip("0123456789"))
 
 
 def _has_steps(element: _Element, least: int = 1) -> bool:
@@ -347,10 +360,13 @@ def _link_kind(element: _Element, measure: Measures) -> str:
     return "source-link" if is_source else "interface" if href == "#" or href.startswith("javascript:") else ""
 
 
-def _leads_to_languages(element: _Element) -> bool:
+def _leads_elsewhere(element: _Element, measure: Measures) -> bool:
+    """Whether all links but the own one lead to other languages, or all to places where a page can be shared."""
     links = list(element.iter("{*}a"))
     others = [link for link in links if "hreflang" in link.attrib and "alternate" in link.get("rel", "").lower()]
-    return len(links) > 1 and len(others) >= len(links) - 1
+    is_sharing = measure.characters - measure.linked <= _LONGEST_LABEL
+    is_sharing = is_sharing and all(_SHARE.search(link.get("href", "")) for link in links[:20])
+    return len(others) >= len(links) - 1 or is_sharing
 
 
 def _words_of(element: _Element) -> frozenset[str]:

@@ -145,10 +145,11 @@ class _Reader:
             child, look = waiting.pop()
             name = local_name(child)
             if name == "r":
-                if _is_hidden(child):
+                properties = _child(child, "rPr")
+                if _is_on(properties, "vanish"):
                     self.dropped["hidden"] += 1
                     continue
-                look = self._run_look(child, style)
+                look = {**style, **self._style(_value(properties, "rStyle"), default=False), **_look(properties)}
             if name == "t":
                 self._add(collected, child.text or "", look)
             elif name == "tab":
@@ -183,20 +184,12 @@ class _Reader:
         strong = look.get("bold", False) or look.get("underlined", False)
         collected.add(text, look.get("size", self._default_size), strong=strong)
 
-    def _run_look(self, run: _Element, style: _Style) -> _Style:
-        properties = _child(run, "rPr")
-        if properties is None:
-            return style
-        return {**style, **self._style(_value(properties, "rStyle"), default=False), **_look(properties)}
-
     def _style(self, id: str, *, default: bool = True) -> _Style:
         id = id or (self._default_style if default else "")
         if id not in self._chains:
             chain: list[_Style] = []
-            seen: set[str] = set()
             current = id
-            while current in self._styles and current not in seen and len(seen) < _MOST_STYLES:
-                seen.add(current)
+            while current in self._styles and len(chain) < _MOST_STYLES:
                 chain.append(self._styles[current])
                 current = chain[-1]["based_on"]
             merged: _Style = {}
@@ -227,9 +220,8 @@ def _styles(archive: Archive, part: str) -> tuple[dict[str, _Style], str, float]
     if part not in archive:
         return styles, default, size
     tree = archive.tree(part)
-    defaults = next(iter(tree.iter("{*}rPrDefault")), None)
-    if defaults is not None:
-        size = next((_look(properties).get("size", size) for properties in defaults.iter("{*}rPr")), size)
+    for defaults in tree.iter("{*}rPrDefault"):
+        size = _look(_child(defaults, "rPr")).get("size", size)
     for element in tree.iterchildren("{*}style"):
         id, name = _attribute(element, "styleId"), _value(element, "name")
         style = _look(_child(element, "rPr"))
@@ -252,8 +244,6 @@ def _styles(archive: Archive, part: str) -> tuple[dict[str, _Style], str, float]
 
 def _look(properties: _Element | None) -> _Style:
     style: _Style = {}
-    if properties is None:
-        return style
     if _child(properties, "b") is not None:
         style["bold"] = _is_on(properties, "b")
     if _child(properties, "u") is not None:
@@ -313,14 +303,9 @@ def _value(element: _Element | None, name: str) -> str:
     return "" if child is None else _attribute(child, "val")
 
 
-def _is_on(properties: _Element, name: str) -> bool:
+def _is_on(properties: _Element | None, name: str) -> bool:
     child = _child(properties, name)
     return child is not None and _attribute(child, "val") not in ("0", "false", "off")
-
-
-def _is_hidden(run: _Element) -> bool:
-    properties = _child(run, "rPr")
-    return properties is not None and _is_on(properties, "vanish")
 
 
 def _number(text: str, otherwise: int | None) -> int | None:

@@ -130,7 +130,9 @@ def _is_heading(paragraphs: Sequence[Paragraph], place: int, usual: float, stron
     larger = usual > 0 and paragraph.size >= _LARGER * usual
     if not (larger or (paragraph.strong and strong_counts)):
         return False
-    if paragraph.kind == "item" and not larger and not _is_alone(paragraphs, place):
+    # An entry of a list that has text and no other entry before and after it is as numbered headings are.
+    beside = (*paragraphs[max(place - 1, 0) : place], *paragraphs[place + 1 : place + 2])
+    if paragraph.kind == "item" and not larger and any(other.kind == "item" for other in beside):
         return False
     letters = sum(map(str.isalpha, text))
     if letters < 2 or len(text) > _LONGEST or len(text.split()) > _MOST_WORDS or "\n" in paragraph.text.strip():
@@ -139,9 +141,3 @@ def _is_heading(paragraphs: Sequence[Paragraph], place: int, usual: float, stron
         return False
     # The last line of a document, such as a name under a letter, heads nothing.
     return any(other.kind in ("text", "item", "row", "code") for other in paragraphs[place + 1 : place + 4])
-
-
-def _is_alone(paragraphs: Sequence[Paragraph], place: int) -> bool:
-    """Whether an entry of a list has text and no other entry before and after it, as numbered headings have."""
-    beside = [paragraphs[other] for other in (place - 1, place + 1) if 0 <= other < len(paragraphs)]
-    return all(other.kind != "item" for other in beside)
