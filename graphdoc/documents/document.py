@@ -227,8 +227,6 @@ class Document:
             if not isinstance(text, str):
                 raise DocumentError(f"its text is {described(text)}; give a string")
             text = clean_text(text)
-            if kind == "text":
-                return cls._from_parsed(ParsedDocument((Section(text),) if text else ()), **fields)
             return cls._from_parsed(parse_text(text, kind), **fields)
         except DocumentError as error:
             raise DocumentError(f"document {fields.get('id') or ''!r}: {error}") from error.__cause__

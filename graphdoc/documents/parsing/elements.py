@@ -29,22 +29,19 @@ def parse_tree(text: str) -> _Element:
         DocumentError: the DOCTYPE declares entities.
         lxml.etree.XMLSyntaxError: the text is not well-formed.
     """
-    _refuse_entities(text)
+    prolog = _PROLOG.match(text)
+    start = prolog.end() if prolog else 0
+    refused = "its DOCTYPE declares entities, which are not read for safety; save the XML without them"
+    if text.startswith("<!DOCTYPE", start) and "<!ENTITY" in text[start : _root(text, start)]:
+        raise DocumentError(refused)
     closed: dict[str, Any] = {"resolve_entities": False, "no_network": True, "load_dtd": False, "dtd_validation": False}
     # Texts of more than 10 MB are legitimate; the limits that huge_tree lifts guard against entities, refused above.
     parser = etree.XMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True, **closed)
     root = etree.fromstring(text.lstrip().encode("utf-8"), parser)
     subset: Any = root.getroottree().docinfo.internalDTD
     if subset is not None and subset.entities():
-        raise DocumentError("its DOCTYPE declares entities, which are not read for safety; save the XML without them")
+        raise DocumentError(refused)
     return root
-
-
-def _refuse_entities(text: str) -> None:
-    prolog = _PROLOG.match(text)
-    start = prolog.end() if prolog else 0
-    if text.startswith("<!DOCTYPE", start) and "<!ENTITY" in text[start : _root(text, start)]:
-        raise DocumentError("its DOCTYPE declares entities, which are not read for safety; save the XML without them")
 
 
 def _root(text: str, start: int) -> int:
@@ -159,7 +156,9 @@ class ElementReader:
                     self._text(element.tail, open_elements[-1][0])
                 continue
             if isinstance(child, etree._Entity):
-                self._text(_entity_text(child), element)
+                # The parser left it alone, since its declaration is in a DTD that is never loaded.
+                name = str(child.name)
+                self._text(html5.get(f"{name};", f"&{name};"), element)
                 self._text(child.tail, element)
             elif local_name(child) in words.dropped:
                 self.dropped[local_name(child)] += 1
@@ -314,9 +313,3 @@ class ElementReader:
         elif section.interrupted:
             self.outline.resume(section.level)
         section.interrupted = False
-
-
-def _entity_text(node: _Element) -> str:
-    """Text of a reference that the parser left alone because its declaration is in a DTD that is never loaded."""
-    name = getattr(node, "name", None)
-    return "" if name is None else html5.get(f"{name};", f"&{name};")

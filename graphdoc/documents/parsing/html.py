@@ -358,6 +358,7 @@ def parse_html_tree(root: _Element | None, warnings: Sequence[str] = (), *, is_p
     """Make sections of an HTML or XHTML tree; warnings go to the metadata."""
     outline = Outline()
     dropped, furniture = _read(outline, root, whole=not is_page)
+    dropped["toc"] += outline.drop_contents()
     page_title = _page_title(root) if is_page else ""
     parsed = outline.finish(page_title=page_title)
     parsed = parsed_document(parsed.sections, parsed.title, dropped, warnings, page_title=page_title)
@@ -370,18 +371,14 @@ def write_html_fragment(outline: Outline, text: str, *, headings: bool) -> Count
     return _read(outline, _parse_lenient(text), headings=headings)[0]
 
 
-def _refuse_many_attributes(text: str) -> None:
-    """Refuse what would take libxml2 minutes: it compares every attribute of an element with all others."""
+def _parse_lenient(text: str) -> _Element | None:
     for piece in text.split("<"):
         if len(piece) > _MOST_ATTRIBUTES and piece[0].isalpha():
+            # It would take libxml2 minutes, which compares every attribute of an element with all others.
             inside = itertools.takewhile(lambda found: not found[1], _ATTRIBUTE.finditer(piece))
             if sum(1 for _ in itertools.islice(inside, _MOST_ATTRIBUTES + 2)) > _MOST_ATTRIBUTES + 1:
                 name = piece[:20].split()[0]
                 raise DocumentError(f"its element <{name}> has over {_MOST_ATTRIBUTES:,} attributes; leave some out")
-
-
-def _parse_lenient(text: str) -> _Element | None:
-    _refuse_many_attributes(text)
     # Without huge_tree libxml2 would cut documents at 256 levels or 10 MB and only log it.
     parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     try:

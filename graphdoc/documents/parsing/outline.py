@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections import Counter
@@ -13,7 +14,7 @@ from typing import Any
 from ..section import DEEPEST_PATH, PATH_CHARACTERS, Section
 
 _NUMBER = re.compile(r"^(?:\d+|[A-Z])(?:\.\d+)*[.):]?\s+")
-_SHORTEST_TITLE = 3
+_SHORTEST_TITLE, _FEWEST_LISTED = 3, 5
 _WORD = re.compile(r"\w+")
 # What chapters and other parts are called.
 PARTS = (
@@ -103,8 +104,11 @@ def _take_title(entries: list[_Entry], page_title: str) -> str:
     headings = [entry for entry in entries if entry.heading]
     if not headings or any(entry.level <= headings[0].level for entry in headings[1:]):
         return ""
-    named = _NUMBER.sub("", headings[0].heading).casefold()
-    if len(named) < _SHORTEST_TITLE or named not in joined_lines(page_title).casefold():
+    named, called = _NUMBER.sub("", headings[0].heading).casefold(), joined_lines(page_title).casefold()
+    is_shorter = headings[0].level == 1 and re.search(rf"(?<!\w){re.escape(called)}(?!\w)", named) is not None
+    # The name of a site stands above the heading that the page is called after.
+    is_shorter = is_shorter and not any(called in other.heading.casefold() for other in headings[1:2])
+    if min(len(named), len(called)) < _SHORTEST_TITLE or not (is_shorter or named in called):
         return ""
     return _take_heading(entries, headings[0])
 
@@ -182,6 +186,22 @@ class Outline:
         self.write(collapsed.strip(" "), picture=picture)
         if collapsed.endswith(" "):
             self.separate(Break.SPACE)
+
+    def drop_contents(self) -> int:
+        """Drop a list of contents made of headings: those before all text of sections that stand again below."""
+        named = list(itertools.dropwhile(lambda entry: not entry.heading, self._entries))
+        bare = [*itertools.takewhile(lambda entry: not any(map(str.isalpha, "".join(entry.parts))), named)]
+        if len(bare) < _FEWEST_LISTED:
+            return 0
+        below = Counter(words(line) for entry in named for line in (entry.heading, *"".join(entry.parts).split("\n")))
+        listed: set[int] = set()
+        for entry in bare:
+            below[words(entry.heading)] -= 1
+            listed |= {id(entry)} if entry.heading and not entry.parts and below[words(entry.heading)] else set()
+        if len(listed) < max(_FEWEST_LISTED, 0.8 * len(bare)):
+            return 0
+        self._entries = [entry for entry in self._entries if id(entry) not in listed]
+        return len(listed)
 
     def finish(
         self, *, opening_title: bool = True, page_title: str = "", pictures_before_title: bool = False

@@ -93,7 +93,7 @@ _IMPRINT = re.compile(
     re.IGNORECASE,
 )
 _TITLE_PARTS = re.compile(r"\s+[|\u2013\u2014\u00b7\u2022\u00bb:-]+\s+|\s*\u2014\s*|:\s+")
-_LONGEST_NAME, _LONGEST_INTERFACE, _LONGEST_STEPS = 300, 60, 400
+_LONGEST_NAME, _LONGEST_INTERFACE, _LONGEST_STEPS, _MOST_STEPS = 300, 60, 400, 12
 
 
 def mark_furniture(page: PageElements, title: str, *, is_post: bool = False) -> None:
@@ -152,8 +152,12 @@ def _kind_of(page: PageElements, element: _Element, name: str, in_content: bool,
     if name not in _BLOCKS:
         return ""
     if not measure.characters:
-        is_first = page.first_heading is not None and measure.position <= page.first_heading
-        return "logo" if measure.links and is_first and not measure.headings and not in_content else ""
+        if not measure.links or measure.headings:
+            return ""
+        if page.first_heading is not None and measure.position <= page.first_heading and not in_content:
+            return "logo"
+        at_end = not in_content and page.characters - measure.position <= _LONGEST_STEPS
+        return "nav" if measure.links <= _MOST_STEPS and _has_steps(element, least=1 if at_end else 2) else ""
     words = _words_of(element)
     if not words.isdisjoint({"editsection", "sectionedit"}):
         return "interface"
@@ -162,7 +166,8 @@ def _kind_of(page: PageElements, element: _Element, name: str, in_content: bool,
         return "box"
     if name == "form" and share < 0.3 and measure.characters <= _LONGEST_FORM and not measure.headings:
         return "interface"
-    if not words.isdisjoint(_OVERLAY_NAMES) and not measure.first and share < 0.5:
+    is_overlay = not words.isdisjoint(_OVERLAY_NAMES) or (name in _LISTS and _is_opened(element, measure, words))
+    if is_overlay and not measure.first and share < 0.5:
         return "popup"
     if _is_contents(page, element, measure, words):
         return "toc"
@@ -176,16 +181,14 @@ def _kind_of(page: PageElements, element: _Element, name: str, in_content: bool,
     is_menu = not words.isdisjoint(_MENU_NAMES) and share < 0.6
     # Of thousands of links without a letter in them none is looked at.
     is_brief = max(measure.characters, measure.links) <= _LONGEST_STEPS
-    is_short = is_brief and not measure.headings
-    if is_short and measure.links > 1 and _leads_elsewhere(element, measure):
+    if is_brief and not measure.headings and measure.links > 1 and _leads_elsewhere(element, measure):
         return "nav"
     if is_menu and measure.links > 1 and measure.linked + measure.titled >= 0.6 * measure.characters:
         return "nav"
     if is_menu and not in_content and measure.links and measure.density >= 0.95 and not measure.headings:
         return "nav"
-    if is_menu and is_brief and _has_steps(element):
-        return "nav"
-    if is_short and 2 <= measure.links <= 12 and _has_steps(element, least=2):
+    may_step = is_menu or (not measure.headings and 2 <= measure.links <= _MOST_STEPS)
+    if is_brief and may_step and _has_steps(element, least=1 if is_menu else 2):
         return "nav"
     if not in_content:
         return _edge_kind(page, element, name, words, share)
@@ -271,6 +274,14 @@ def _is_box(page: PageElements, element: _Element, words: frozenset[str]) -> boo
     if not words.isdisjoint(_AD_NAMES):
         return measure.links > 0 or measure.characters <= _LONGEST_LABEL
     return not words.isdisjoint(_BOX_NAMES) and (measure.density > 0.5 or _has(page, element, "input", "iframe"))
+
+
+def _is_opened(element: _Element, measure: Measures, words: frozenset[str]) -> bool:
+    """Whether an element is a menu that opens at the word before it, as Bootstrap and ARIA mark them."""
+    opener = element.getprevious()
+    is_opened = opener is not None and opener.get("aria-haspopup") in ("true", "menu")
+    is_opened = is_opened and measure.linked >= measure.plain
+    return (is_opened or words >= {"dropdown", "menu"}) and measure.links > 0 and measure.plain < _LEAST_PROSE
 
 
 def _is_before_title(page: PageElements, element: _Element) -> bool:

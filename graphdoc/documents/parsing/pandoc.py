@@ -323,10 +323,8 @@ class _Writer:
                 self.outline.write("\n".join(map(self.text, content)).strip("\n"))
             case "CodeBlock":
                 self.outline.write(content[1].strip("\n"))
-            case "BulletList":
-                self._write_items(content)
-            case "OrderedList":
-                self._write_items(content[1])
+            case "BulletList" | "OrderedList":
+                self._write_items(content if kind == "BulletList" else content[1])
             case "DefinitionList":
                 self._write_items(
                     [{"t": "Plain", "c": term}, *(block for blocks in definitions for block in blocks)]
@@ -350,8 +348,6 @@ class _Writer:
                 self._write_table(content)
             case "RawBlock":
                 self.dropped[content[0]] += 1
-            case _:
-                pass
 
     def _write_items(self, items: Iterable[list[dict[str, Any]]]) -> None:
         self._lists += 1

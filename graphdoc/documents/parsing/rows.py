@@ -113,7 +113,11 @@ def _sections(value: Any, metadata: dict[str, Any]) -> tuple[Section, ...] | Non
             raise DocumentError("its sections are a string that is no JSON list; give a list of sections") from None
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, Mapping):
-        value = _transposed(value)
+        # A mapping of columns, as which ``datasets`` gives a sequence of mappings.
+        lists = {key: list(values) for key, values in value.items() if isinstance(values, list | tuple)}
+        if len(lists) != len(value) or len({len(values) for values in lists.values()}) > 1:
+            raise DocumentError("its sections are a single mapping; give a list of sections")
+        value = [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
     if is_missing(value):
         return None
     if isinstance(value, str) or not isinstance(value, Sequence):
@@ -131,14 +135,6 @@ def _sections(value: Any, metadata: dict[str, Any]) -> tuple[Section, ...] | Non
     if ignored:
         metadata["ignored_section_keys"] = sorted(ignored)
     return tuple(sections)
-
-
-def _transposed(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows from a mapping of columns, as which ``datasets`` gives a sequence of mappings."""
-    lists = {key: list(values) for key, values in columns.items() if isinstance(values, list | tuple)}
-    if len(lists) != len(columns) or len({len(values) for values in lists.values()}) > 1:
-        raise DocumentError("its sections are a single mapping; give a list of sections")
-    return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
 
 
 def _section(entry: Mapping[str, Any], number: int, enclosing: list[tuple[int, str]]) -> Section:

@@ -109,12 +109,10 @@ def _numbered(lines: Iterable[bytes], encoding: str) -> Iterator[tuple[int, int,
         raise DocumentError(f"it cannot be read line by line as {encoding}; save it as UTF-8")
     offset = 0
     for number, line in enumerate(lines, start=1):
-        if number == 1:
-            if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and b"\0" in line:
-                raise DocumentError("it is UTF-16, which cannot be read line by line; save it as UTF-8")
-            if line.startswith(codecs.BOM_UTF8):
-                line = line.removeprefix(codecs.BOM_UTF8)
-                offset = len(codecs.BOM_UTF8)
+        if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and b"\0" in line:
+            raise DocumentError("it is UTF-16, which cannot be read line by line; save it as UTF-8")
+        if number == 1 and line.startswith(codecs.BOM_UTF8):
+            line, offset = line.removeprefix(codecs.BOM_UTF8), len(codecs.BOM_UTF8)
         yield number, offset, line
         offset += len(line)
 

@@ -126,6 +126,13 @@ def test_pages_of_documentation_are_read_without_what_surrounds_them(name: str) 
         (f"<p>{BEES}<h2>A</h2><p>All is copyright by B.<p>It is licensed under C.",
          f"{BEES}||All is copyright by B.|It is licensed under C."), (f"<p>{BEES}<p>© 2020 B.", BEES),
         (f"<p>{BEES}<hr><p>By B., copyright by C.", BEES), (f"<p>{BEES}<h2>A</h2><p>© 2020 B.", f"{BEES}||© 2020 B."),
+        # Menus that open at a word, and links on pictures to the pages before and after.
+        (f"<p>{BEES}<div>See <ul class=dropdown-menu><li>In <a href=1>Hive</a></ul>wax.</div>", f"{BEES}|See wax."),
+        (f"<p>{BEES}<div><a aria-haspopup=true>B</a><ul><li><a href=1>C</a></ul>.</div>", f"{BEES}|B."),
+        (f"<p>{BEES}<div><a href=1><img alt=Index></a> <a href=2><img alt=Next></a></div>", BEES),
+        # Headings that stand again below them are a list of contents.
+        ("".join(f"<h2><a href='#{name}'>{name}</a></h2>" for name in "ABCDE") + "".join(
+         f"<h2>{name}</h2>{name}." for name in "ABCDE"), "A.||B.||C.||D.||E."),
         ("<ul role=menu><li>out</ul><div role=dialog>out</div>in", "in"),
     ],
 )  # fmt: skip

@@ -30,7 +30,10 @@ def parse_epub(content: bytes) -> ParsedDocument:
     chapters links are left out and counted.
     """
     archive = Archive(content, "EPUB")
-    _refuse_locked(archive)
+    rights = "META-INF/encryption.xml"
+    ways = archive.tree(rights).iter("{*}EncryptionMethod") if rights in archive else ()
+    if any(way.get("Algorithm", "") not in _FONTS_ONLY for way in ways):
+        raise DocumentError("it is locked by its seller (DRM); get it without the lock")
     # Some have everything in a folder.
     container = next((name for name in archive.names if name.endswith(f"/{_CONTAINER}")), _CONTAINER)
     files = archive.tree(container).iter("{*}rootfile")
@@ -74,6 +77,7 @@ def parse_epub(content: bytes) -> ParsedDocument:
                 _write_chapter(outline, archive.read(name), name, title, dropped)
             else:
                 dropped["page outside the book's order"] += 1
+    dropped["toc"] += outline.drop_contents()
     parsed = outline.finish(opening_title=not title)
     warnings = [f"{missing} of its chapters are missing from the archive"] if missing else []
     book = parsed_document(parsed.sections, title, dropped, warnings, heading=parsed.title)
@@ -98,11 +102,3 @@ def _write_chapter(outline: Outline, content: bytes, name: str, title: str, drop
         outline.separate(Break.PARAGRAPH)
         outline.write(section.text)
     return {resolved(name.rpartition("/")[0], unescape(link)) for link in _LINK.findall(text)}
-
-
-def _refuse_locked(archive: Archive) -> None:
-    if "META-INF/encryption.xml" not in archive:
-        return
-    ways = [way.get("Algorithm", "") for way in archive.tree("META-INF/encryption.xml").iter("{*}EncryptionMethod")]
-    if any(way not in _FONTS_ONLY for way in ways):
-        raise DocumentError("it is locked by its seller (DRM); get it without the lock")

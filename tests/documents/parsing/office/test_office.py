@@ -140,9 +140,10 @@ def test_epub() -> None:
     # Some have everything in a folder.
     with zipfile.ZipFile(BytesIO(epub(chapters))) as book:
         assert parse_epub(archive({f"epub/{name}": book.read(name) for name in book.namelist()})) == parsed
-
-
-def test_a_locked_book_says_so() -> None:
+    # A list of contents may be made of headings.
+    listed = "".join(f"<h2><a href='a.xhtml#{name}'>{name}</a></h2>" for name in "ABCDE")
+    parsed = parse_epub(epub({"l": listed, "a": "".join(f"<h2>{name}</h2><p>{TEXT}</p>" for name in "ABCDE")}))
+    assert (len(parsed.sections), parsed.metadata["dropped_elements"]["toc"]) == (5, 5)
     way = '<encryption><EncryptedData><EncryptionMethod Algorithm="urn:aes"/></EncryptedData></encryption>'
     with pytest.raises(DocumentError, match="DRM"):
         parse_epub(epub({"a": "<p>x</p>"}, **{"META-INF/encryption.xml": way}))
@@ -194,6 +195,10 @@ def test_mail_as_text(tmp_path: Path) -> None:
     assert "no-such" in document.metadata["warnings"][0]
 
 
+def made(*paragraphs: str) -> ParsedDocument:
+    return parse_docx(docx("".join(paragraphs)))
+
+
 def test_styles_name_title_and_headings(tmp_path: Path) -> None:
     path = tmp_path / "report.docx"
     styled = [("My Report", "Title"), ("Opening.", ""), ("One", "H1"), ("First.", ""), ("Second.", ""), ("Two", "H2")]
@@ -204,27 +209,17 @@ def test_styles_name_title_and_headings(tmp_path: Path) -> None:
     deep = Section("Deep.", "Two", 2, ("One", "Two")), Section("Deep.", "Two again", 2, ("One", "Two again"))
     first, last = Section("First.\n\nSecond.", "One", 1, ("One",)), Section("Last.", "Three", 1, ("Three",))
     assert document.sections == (Section("Opening."), first, *deep, last)
-
-
-def made(*paragraphs: str) -> ParsedDocument:
-    return parse_docx(docx("".join(paragraphs)))
-
-
-def test_headings_may_have_styles_that_a_file_does_not_define() -> None:
+    # They may have styles that a file does not define.
     parsed = made(paragraph("Tides", "Title"), paragraph("Shore", "Heading2"), paragraph(TEXT))
     assert (parsed.title, outline(parsed)) == ("Tides", [(2, "Shore", TEXT)])
 
 
 def test_bold_and_larger_lines_are_headings() -> None:
     sentence = "This whole sentence is bold, and it ends as sentences do."
-    title, partly = (
-        paragraph("A river in two moods", bold=True, size=32),
-        "<w:r><w:rPr><w:b/></w:rPr><w:t>Bold.</w:t></w:r>",
-    )
+    title, text = paragraph("A river in two moods", bold=True, size=32), paragraph(TEXT)
+    partly = paragraph(f"{TEXT} ", extra="<w:r><w:rPr><w:b/></w:rPr><w:t>Bold.</w:t></w:r>")
     bold = [paragraph(text, bold=True) for text in ("High water", sentence, "Low water", "The keeper")]
-    parsed = made(
-        title, paragraph(TEXT), bold[0], paragraph(f"{TEXT} ", extra=partly), *bold[1:3], paragraph(TEXT), bold[3]
-    )
+    parsed = made(title, text, bold[0], partly, *bold[1:3], text, bold[3])
     assert parsed.title == "A river in two moods"
     assert [section.heading for section in parsed.sections if section.heading] == ["High water", "Low water"]
     assert sentence in parsed.sections[1].text and parsed.sections[-1].text.endswith("The keeper")
@@ -253,17 +248,13 @@ def test_notes_tables_boxes_and_changes() -> None:
     body += f"<w:tbl>{row('Gauge', 'Spring')}{row('Upper', '4.1')}</w:tbl>"
     body += f"<w:tbl><w:tr><w:tc>{paragraph('Framed', 'H1')}{paragraph('Text.')}</w:tc></w:tr></w:tbl>"
     parsed = parse_docx(docx(body, footnotes=note, header=f"<w:hdr {W}>{paragraph('Running head')}</w:hdr>"))
-    assert parsed.sections[0].text == (
-        f"{TEXT}\n\nA note.\n\nTracked newer-line\nnext\n\nIn a box.\n\nGauge\tSpring\nUpper\t4.1"
-    )
+    text = f"{TEXT}\n\nA note.\n\nTracked newer-line\nnext\n\nIn a box.\n\nGauge\tSpring\nUpper\t4.1"
+    assert parsed.sections[0].text == text
     assert (parsed.sections[1].heading, parsed.sections[1].text) == ("Framed", "Text.")
     assert parsed.metadata["dropped_elements"] == {"header": 1, "hidden": 1}
-
-
-def test_contents_are_left_out_and_counted() -> None:
+    # So are lists of contents.
     parsed = made(paragraph("One 1", "TOC1"), paragraph("Two 2", "TOC1"), paragraph("One", "H1"), paragraph(TEXT))
-    assert parsed.metadata["dropped_elements"] == {"table of contents": 2}
-    assert [section.text for section in parsed.sections] == [TEXT]
+    assert parsed.metadata["dropped_elements"] == {"table of contents": 2} and outline(parsed) == [(1, "", TEXT)]
 
 
 @pytest.mark.parametrize(
