@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _WORDS = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _STRICT = "{http://purl.oclc.org/ooxml/wordprocessingml/main}"
-_LINKS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _USUAL_SIZE = 10.0
 _DEEPEST = 500
 # Text that was deleted, or moved away, while changes were tracked; what programs do not show; Word's second version;

@@ -31,13 +31,11 @@ class Block:
         lines: from top to bottom.
         kind: ``text``, ``item``, ``code``, ``table`` or ``note``.
         gap: distance above, in usual distances between lines; large at the top of a column.
-        below: distance below, in the same way.
     """
 
     lines: list[Line]
     kind: str = "text"
     gap: float = NEW_COLUMN
-    below: float = NEW_COLUMN
 
     @property
     def first(self) -> Line:
@@ -69,11 +67,9 @@ class BlockBuilder:
             gap = self._gap(before, line)
             if before is not None and blocks and blocks[-1].kind == "table" and self._describes(before, line, kind):
                 # The row is a term and the first line of what is said of it.
-                entry = Block([blocks[-1].lines.pop(), line], "item", blocks[-1].gap, gap)
+                entry = Block([blocks[-1].lines.pop(), line], "item", blocks[-1].gap)
                 blocks[-1:] = [blocks[-1], entry] if blocks[-1].lines else [entry]
                 continue
-            if blocks:
-                blocks[-1].below = gap
             blocks.append(Block([line], kind, gap))
         return blocks
 
@@ -188,9 +184,9 @@ def _ended(before: Line, line: Line) -> bool:
     return before.right + width * (len(first) + 1) < before.column_right - 0.3 * before.size
 
 
-def _note_marks(lines: Sequence[Line], size: float) -> dict[int, str]:
-    """Lines at the foot of a column that begin a note, by identity, with their mark."""
-    found: dict[int, str] = {}
+def _note_marks(lines: Sequence[Line], size: float) -> set[int]:
+    """Identities of lines at the foot of a column that begin a note."""
+    found: set[int] = set()
     columns: dict[int, list[Line]] = {}
     for line in lines:
         columns.setdefault(line.column, []).append(line)
@@ -198,10 +194,9 @@ def _note_marks(lines: Sequence[Line], size: float) -> dict[int, str]:
         # From the foot upwards, as long as lines are small or belong to a note that begins with a raised mark.
         for place in range(len(column) - 1, -1, -1):
             line = column[place]
-            mark = note_mark(line)
             is_small = line.size < 0.95 * size or is_raised_first(line)
-            if mark and is_small and (place > 0 or len(column) < 12):
-                found[id(line)] = mark
+            if note_mark(line) and is_small and (place > 0 or len(column) < 12):
+                found.add(id(line))
             # A line of usual size may still be the second line of a note.
             elif line.size > 0.95 * size and not any(
                 note_mark(above) and is_raised_first(above) for above in column[max(place - 4, 0) : place]

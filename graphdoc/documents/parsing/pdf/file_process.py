@@ -27,13 +27,13 @@ _LENGTH = re.compile(rb"/Length\s+(\d+)(?!\d|\s+\d+\s+R)")
 _FLATE_ONLY = re.compile(rb"/Filter\s*(?:\[\s*)?/FlateDecode\s*(?:\]|/|>|\s)")
 # Pictures and fonts hold no text.
 _NO_TEXT = (b"/Image", b"/Length1", b"/Type1C", b"/CIDFontType0C", b"/OpenType", b"/FunctionType", b"/N 3", b"/N 4")
-_LONGEST_HEAD, _LONGEST_END, _CHUNK = 1000, 2048, 2**20
+_LONGEST_HEAD, _END, _CHUNK = 1000, 2048, 2**20
 
 
 def damage(content: bytes) -> list[str]:
     """What of a PDF file is damaged, in a line for each kind."""
     found = []
-    if b"%%EOF" not in content[-_LONGEST_END:]:
+    if b"%%EOF" not in content[-_END:]:
         found.append("the end of the file is missing; pages or text may be missing")
     # What is encrypted unpacks only after it is decrypted.
     streams = iter(()) if b"/Encrypt" in content else _STREAM.finditer(content)
@@ -73,7 +73,7 @@ def _is_damaged(content: bytes, start: int) -> bool:
 _PROGRAM = Path(__file__).with_name("pdfium_program.py")
 # A page that takes longer is left out. Ordinary ones take hundredths of a second.
 _SECONDS_A_PAGE = 60.0
-_MOST_ENDS, _END = 20, 2048
+_MOST_ENDS = 20
 _REASONS = {
     "password": "it is protected by a password; save it without one, for example with: "
     "qpdf --decrypt --password=... locked.pdf open.pdf",
@@ -211,13 +211,10 @@ def _opened(content: bytes) -> tuple[dict[str, Any], bytes]:
 
 def named_pages(numbers: list[int]) -> str:
     """Numbers of pages in a line: ``1, 4-7``."""
-    parts: list[str] = []
-    start = last = -1
-    for number in [*numbers, -1]:
-        if start >= 0 and number == last + 1:
-            last = number
-            continue
-        if start >= 0:
-            parts.append(str(start) if start == last else f"{start}-{last}")
-        start = last = number
-    return ", ".join(parts)
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)

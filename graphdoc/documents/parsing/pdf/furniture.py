@@ -25,7 +25,11 @@ _PAGE_NUMBER = re.compile(
 )
 _NUMBERS = re.compile(r"\d+")
 _WORDS = re.compile(r"[^\W\d]+|\d+")
-_LEADERS = re.compile(rf"(?:[.·…‥_]\s?){{3,}}\s*(?:\d{{1,4}}|{_ROMAN})?\s*$|(?:[.·…]\s?){{5,}}", re.IGNORECASE)
+_LEADERS = re.compile(r"(?:[.·…]\s?){5,}")
+# Sentences and what a terminal shows may end in dots as well, but not in the number of a page after them.
+_ENTRY = re.compile(
+    rf"(?:[.·…‥_]\s?){{3,}}\s*(?:[A-Z]-)?(?:\d{{1,4}}|{_ROMAN})(?:[-–,]\s*\d{{1,4}})*,?\s*$", re.IGNORECASE
+)
 _ENDS_IN_NUMBER = re.compile(rf"\t\s*(?:\d{{1,4}}|{_ROMAN})$", re.IGNORECASE)
 
 
@@ -169,24 +173,23 @@ def _is_in_margin(page: Page, row: Line, size: float) -> bool:
 
 def take_contents(lines: list[Line]) -> tuple[list[Line], int]:
     """Take tables of contents out of lines; gives the lines that remain, and how many were taken."""
-    ends = [_ENDS_IN_NUMBER.search(line.text) and line.right >= line.column_right - 6 for line in lines]
-    marks = [bool(end or _LEADERS.search(line.text)) for line, end in zip(lines, ends, strict=True)]
-    taken = [False] * len(lines)
-    place = 0
-    while place < len(lines):
-        if not marks[place]:
-            place += 1
+    sure = {place for place, line in enumerate(lines) if _ENTRY.search(line.text)}
+    runs: list[list[int]] = []
+    for place, line in enumerate(lines):
+        ends = _ENDS_IN_NUMBER.search(line.text) and line.right >= line.column_right - 6
+        if not (ends or place in sure or _LEADERS.search(line.text)):
             continue
-        end, last, count = place, place, 0
         # An entry may take two lines, of which the second has the number.
-        while end < len(lines) and end - last <= 2:
-            if marks[end]:
-                last, count = end, count + 1
-            end += 1
-        sure = sum(bool(_LEADERS.search(lines[at].text)) for at in range(place, last + 1))
-        above = (at for at in range(place - 1, max(place - 4, -1), -1) if CONTENTS.fullmatch(lines[at].text.strip()))
-        first = next(above, place)
-        if count >= 3 and (sure >= 2 or first < place):
-            taken[first : last + 1] = [True] * (last + 1 - first)
-        place = last + 1
-    return [line for line, gone in zip(lines, taken, strict=True) if not gone], sum(taken)
+        if runs and place - runs[-1][-1] <= 2:
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+    taken: set[int] = set()
+    for run in runs:
+        above = range(run[0] - 1, max(run[0] - 4, -1), -1)
+        # A list of tables, whatever it is called, follows the table of contents, and may have but one entry.
+        heads = [at for at in above if CONTENTS.fullmatch(lines[at].text.strip()) or (at in taken and len(run) < 3)]
+        entries = len(sure.intersection(run))
+        if (len(run) >= 3 and (heads or entries >= 2)) or (heads and len(run) == entries):
+            taken.update(range(min(heads[:1] or run), run[-1] + 1))
+    return [line for place, line in enumerate(lines) if place not in taken], len(taken)

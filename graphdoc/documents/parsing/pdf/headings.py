@@ -48,8 +48,10 @@ _BOX = re.compile(
     r"(?:theorem|lemma|corollary|proposition|proof)(?: \d+(?:\.\d+)*)?)\s*[:.!]?",
     re.IGNORECASE,
 )
-# Options of commands and lines of code begin with a sign.
-_SIGN_FIRST = re.compile(r"^[-–−,.;%(/*+&~]")
+# Options of commands and lines of code begin with a sign, commands with what a terminal prints before them.
+_SIGN_FIRST = re.compile(r"^(?:[-–−,.;%(/*+&~]|[$#>]\s|#!|\S+[@:~]\S*[$#]\s)")
+# Such a number is none of a section.
+_DATE = re.compile(r"\d{1,2}(?:\.\d{1,2}\.|\.?(?: de)? [^\W\d]+\.?,?(?: de)? )(?:19|20)\d\d\b")
 _LATIN_WORD = re.compile(r"[A-Za-z\u00c0-\u024f]+")
 # No entry of a list has a number of several parts.
 _DEEP_NUMBER = re.compile(r"^(?:\d{1,3}|[A-Z])(?:\.\d{1,3})+[.):]?\s+\S")
@@ -114,7 +116,7 @@ def _scattered(blocks: Sequence[Block], places: Iterable[int], size: float) -> s
     return found
 
 
-_LONGEST, _MOST_WORDS, _MOST_LINES = 240, 30, 4
+_LONGEST, _LONGEST_LINE, _MOST_WORDS, _MOST_LINES = 240, 150, 30, 4
 # Gap above a bold line that is a heading whatever it ends with.
 _ALONE = 1.4
 _PERMALINK = re.compile(r"\s*[¶§#🔗]\s*$|^§(?!\s*\d)")
@@ -145,8 +147,8 @@ def _has_line_number(line: Line) -> bool:
     return first.text.isdigit() and first.style.size < 0.8 * max(piece.style.size for piece in line.pieces)
 
 
-# Entries of a file: level, text, page (-1 if unknown) and height on it.
-_Entries = Sequence[tuple[int, str, int, float]]
+# An entry of a file: level, text, and page, -1 if unknown.
+_Entry = tuple[int, str, int]
 
 
 class HeadingFinder:
@@ -160,11 +162,16 @@ class HeadingFinder:
         joiner: which makes the text of a block.
     """
 
-    def __init__(self, blocks: Sequence[Block], size: float, bold: bool, outline: _Entries, joiner: TextJoiner) -> None:
+    def __init__(
+        self, blocks: Sequence[Block], size: float, bold: bool, outline: Sequence[_Entry], joiner: TextJoiner
+    ) -> None:
         self._blocks, self._size, self._bold = blocks, size, bold
         self._texts = [joiner.text(block.lines) for block in blocks]
         self._looks = [self._look(block, text) for block, text in zip(blocks, self._texts, strict=True)]
         self._outline = self._matched(outline)
+        tags = {place: block.first.style.tag for place, block in enumerate(blocks)}
+        # Levels of what the file itself calls a heading, 0 where it does not say them.
+        self._named = {place: int(tag[1:] or 0) for place, tag in tags.items() if tag[:1] == "H"} | self._outline
         self._colours = Counter(line.style.colour for block in blocks for line in block.lines)
         self._apart = Counter(
             look for look, block in zip(self._looks, blocks, strict=True) if len(block.lines) == 1 and block.gap > 1.25
@@ -175,13 +182,12 @@ class HeadingFinder:
         """Levels of headings by their place among the blocks."""
         found = {place for place in range(len(self._blocks)) if self._is_heading(place)}
         found -= self._misplaced(found)
-        found = self._without_front_matter(found)
+        self._leave_out_front_matter(found)
         return self._levels(sorted(found))
 
     def _misplaced(self, found: set[int]) -> set[int]:
         """Terms of lists and words of pictures among what looks like headings."""
-        tagged = {place for place in found if self._blocks[place].first.style.tag.startswith("H")}
-        loose = found - tagged - self._outline.keys()
+        loose = found - self._named.keys()
         plain = {place for place in loose if not _NUMBER.match(self._texts[place])}
         terms = _hanging_terms(self._blocks, loose, self._size) | _scattered(self._blocks, loose, self._size)
         # The largest line of the first page is a title wherever it begins.
@@ -205,7 +211,7 @@ class HeadingFinder:
         style = block.first.style
         return _Look(round(size * 2) / 2, most("bold"), most("italic"), capitals, style.colour, style.font)
 
-    def _matched(self, outline: _Entries) -> dict[int, int]:
+    def _matched(self, outline: Sequence[_Entry]) -> dict[int, int]:
         places: dict[str, list[int]] = defaultdict(list)
         for place, text in enumerate(self._texts):
             if len(text) <= 2 * _LONGEST:
@@ -213,7 +219,7 @@ class HeadingFinder:
                     places[key].append(place)
         found: dict[int, int] = {}
         last = -1
-        for level, title, page, _ in outline:
+        for level, title, page in outline:
             keys = [words(title), words(_NUMBER.sub("", title, count=1))]
             free = [place for key in filter(None, keys) for place in places.get(key, ()) if place not in found]
             fitting = [place for place in free if page < 0 or abs(self._blocks[place].first.page - page) <= 1]
@@ -260,9 +266,8 @@ class HeadingFinder:
             return False
         if deep and len(text) <= 120:
             return True
-        if 2 * signs < len(text.replace(" ", "")) or (_AS_CODE.search(text) and ratio < 1.15):
-            return False
-        if _SIGN_FIRST.match(text) and ratio < 1.15:
+        is_code = _AS_CODE.search(text) or _SIGN_FIRST.match(text)
+        if 2 * signs < len(text.replace(" ", "")) or (is_code and ratio < 1.15):
             return False
         followed = place + 1 < len(self._blocks)
         if ratio >= 1.15:
@@ -292,31 +297,39 @@ class HeadingFinder:
         beside = [self._texts[other] for other in (place - 1, place + 1) if 0 <= other < len(self._texts)]
         return any(_NUMBER.match(text) or BULLET.match(text) for text in beside)
 
-    def _without_front_matter(self, found: set[int]) -> set[int]:
-        """Leave out authors and dates between a title and the first text."""
-        first_page = [at for at, block in enumerate(self._blocks) if block.first.page == self._blocks[0].first.page]
-        opening = []
-        for place in first_page:
-            text = self._texts[place]
-            if place not in found and len(text) > 150:
+    def _leave_out_front_matter(self, found: set[int]) -> None:
+        """Take out authors, versions and dates between a title and the first text."""
+        opening: list[int] = []
+        for place, block in enumerate(self._blocks):
+            is_text = place not in found and len(self._texts[place]) > _LONGEST_LINE
+            if is_text or block.first.page != self._blocks[0].first.page:
                 break
             opening.append(place)
-        candidates = [place for place in opening if place in found]
-        if not candidates:
-            return found
-        title = max(candidates, key=lambda place: (self._looks[place].size, -place))
-        later = Counter(self._looks[place] for place in found if place not in opening)
-        out = set()
-        for place in candidates:
-            if place <= title or place in self._outline or self._looks[place].size >= self._looks[title].size:
-                continue
-            text = self._texts[place]
-            if self._blocks[place].first.style.tag.startswith("H") or later[self._looks[place]]:
-                continue
-            if self._looks[place].bold or _NUMBER.match(text) or _KNOWN.fullmatch(text.rstrip(".:")):
-                continue
-            out.add(place)
-        return found - out
+        title = max(found.intersection(opening), key=lambda place: (self._looks[place].size, -place), default=0)
+        later = Counter((self._looks[place], self._depth(place) > 0) for place in found.difference(opening))
+        # From below: an author may stand over a date that is left out.
+        for place in sorted(found.intersection(opening) - self._named.keys(), reverse=True):
+            look = self._looks[place]
+            numbered, plain = later[look, True], later[look, False]
+            if place > title and look.size < self._looks[title].size and 2 * plain <= numbered:
+                is_apart = not (look.bold or numbered) or not self._is_above_text(place, found)
+                if is_apart and not self._opens_text(place):
+                    found.remove(place)
+
+    def _opens_text(self, place: int) -> bool:
+        """Whether a heading has a number or a usual name."""
+        text = self._texts[place]
+        has_number = self._depth(place) > 0 and not _DATE.match(text)
+        return has_number or bool(_NAMED.match(text) or _KNOWN.fullmatch(text.rstrip(".:")))
+
+    def _is_above_text(self, place: int, found: set[int]) -> bool:
+        """Whether sentences stand below a heading on its page, or a heading that may belong under it."""
+        below = place + 1
+        if below == len(self._blocks) or self._blocks[below].first.page != self._blocks[place].first.page:
+            return False
+        if below in found:
+            return not self._opens_text(below)
+        return len(self._texts[below]) > _LONGEST_LINE or bool(_ENDS_AS_TEXT.search(self._texts[below]))
 
     def labels(self, found: Mapping[int, int]) -> dict[int, str]:
         """Lines such as ``Chapter 3`` above a heading, by the place of that heading, with their text.
@@ -356,7 +369,7 @@ class HeadingFinder:
         known: dict[_Look, Counter[int]] = defaultdict(Counter)
         depths: dict[_Look, Counter[int]] = defaultdict(Counter)
         for place in found:
-            if level := self._outline.get(place) or self._tag_level(place):
+            if level := self._named.get(place):
                 known[self._looks[place]][level] += 1
             depths[self._looks[place]][self._depth(place)] += 1
         numbered = [look for look in looks if depths[look].most_common(1)[0][0]]
@@ -378,7 +391,7 @@ class HeadingFinder:
             ranks[look] = max(level, 1)
         levels = {}
         for place in found:
-            own = self._outline.get(place) or self._tag_level(place)
+            own = self._named.get(place)
             depth, look = self._depth(place), self._looks[place]
             if not own and depth and look not in known and depths[look].most_common(1)[0][0]:
                 own = above + depth
@@ -387,10 +400,6 @@ class HeadingFinder:
 
     def _rank(self, look: _Look) -> tuple[float, bool, bool, bool]:
         return (-look.size, not look.bold, not look.capitals, look.italic)
-
-    def _tag_level(self, place: int) -> int:
-        tag = self._blocks[place].first.style.tag
-        return int(tag[1]) if len(tag) == 2 and tag[0] == "H" and tag[1].isdigit() else 0
 
     def _depth(self, place: int) -> int:
         """How deep the number of a heading goes; 0 without a number."""

@@ -217,7 +217,7 @@ def _rows(pieces: Sequence[Piece], page: int) -> list[Line]:
             for other_base, _, others in near:
                 large = max(other.style.size for other in others)
                 if (
-                    piece.style.size < 0.87 * large
+                    (piece.style.size < 0.87 * large or (base < other_base and _is_in_word(piece, others)))
                     and abs(base - other_base) <= _SAME_ROW * large
                     and len(piece.text) <= _LONGEST_RAISED
                     and _is_beside(piece, others)
@@ -236,6 +236,15 @@ def _rows(pieces: Sequence[Piece], page: int) -> list[Line]:
 def _is_beside(piece: Piece, members: Iterable[Piece]) -> bool:
     reach = 0.9 * piece.style.size
     return any(-reach < piece.left - one.right < reach or -reach < one.left - piece.right < reach for one in members)
+
+
+def _is_in_word(piece: Piece, members: Iterable[Piece]) -> bool:
+    """Whether a capital stands between letters, as the E of BibTeX does, which is lowered by more than TeX's."""
+    if len(piece.text) > 1 or not "A" <= piece.text <= "Z":
+        return False
+    low, high = -0.25 * piece.style.size, 0.05 * piece.style.size
+    gaps = [(piece.left - one.right, one.left - piece.right) for one in members if one.style == piece.style]
+    return all(any(low < pair[side] < high for pair in gaps) for side in (0, 1))
 
 
 def _segments(pieces: list[Piece]) -> list[Segment]:

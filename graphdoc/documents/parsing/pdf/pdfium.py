@@ -182,12 +182,12 @@ class PdfFile:
         pdfium.FPDF_CloseDocument(self._document)
 
     def describe(self) -> dict[str, Any]:
-        """Number of pages, title, and the outline as entries with level, text, page and height on it."""
+        """Number of pages, title, and the outline as entries with level, text and page (-1 if unknown)."""
         title = read_text(pdfium.FPDF_GetMetaText, self._document, b"Title")
         return {"pages": pdfium.FPDF_GetPageCount(self._document), "title": title, "outline": self._outline()}
 
-    def _outline(self) -> list[tuple[int, str, int, float]]:
-        entries: list[tuple[int, str, int, float]] = []
+    def _outline(self) -> list[tuple[int, str, int]]:
+        entries: list[tuple[int, str, int]] = []
         first = pdfium.FPDFBookmark_GetFirstChild(self._document, None)
         waiting = [(first, 1)] if first else []
         seen: set[int] = set()
@@ -197,8 +197,9 @@ class PdfFile:
             if place in seen:
                 continue
             seen.add(place)
-            page, top = self._destination(mark)
-            entries.append((level, read_text(pdfium.FPDFBookmark_GetTitle, mark), page, top))
+            target = pdfium.FPDFBookmark_GetDest(self._document, mark)
+            page = int(pdfium.FPDFDest_GetDestPageIndex(self._document, target)) if target else -1
+            entries.append((level, read_text(pdfium.FPDFBookmark_GetTitle, mark), page))
             following = pdfium.FPDFBookmark_GetNextSibling(self._document, mark)
             if following:
                 waiting.append((following, level))
@@ -206,16 +207,6 @@ class PdfFile:
             if inner:
                 waiting.append((inner, level + 1))
         return entries
-
-    def _destination(self, mark: Any) -> tuple[int, float]:
-        target = pdfium.FPDFBookmark_GetDest(self._document, mark)
-        if not target:
-            return -1, -1.0
-        flags = [ctypes.c_int() for _ in range(3)]
-        values = [ctypes.c_float() for _ in range(3)]
-        found = pdfium.FPDFDest_GetLocationInPage(target, *flags, *values)
-        top = float(values[1].value) if found and flags[1].value else -1.0
-        return int(pdfium.FPDFDest_GetDestPageIndex(self._document, target)), top
 
     def page(self, number: int) -> dict[str, Any]:
         """Text of a page.

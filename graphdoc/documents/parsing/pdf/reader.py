@@ -41,8 +41,7 @@ def parse_pdf(content: bytes) -> ParsedDocument:
     size, bold = body_style(lines)
     blocks = BlockBuilder(lines, size, bold).blocks()
     joiner = TextJoiner(lines)
-    listed = [(int(level), str(text), int(page), float(top)) for level, text, page, top in described["outline"]]
-    finder = HeadingFinder(blocks, size, bold, listed, joiner)
+    finder = HeadingFinder(blocks, size, bold, described["outline"], joiner)
     levels = finder.find()
     labels = finder.labels(levels)
     again = finder.repeated(levels)
@@ -144,13 +143,11 @@ def _say_missing(pages: Sequence[Page], contents: Sequence[tuple[int, dict[str, 
     """Refuse a scan, and name pages that are pictures, strings that were cut, and characters that are unknown."""
     empty = [page for page in pages if not page.rows and not page.aside]
     pictures = [page.number + 1 for page in empty if page.pictures > _SCAN]
-    if pages and len(empty) == len(pages):
-        if pictures:
-            raise DocumentError(
-                f"it is a scan: its {len(pages)} {'page is a picture' if len(pages) == 1 else 'pages are pictures'} "
-                "without text; add the text by OCR, for example with: ocrmypdf scan.pdf text.pdf"
-            )
-        return
+    if pictures and len(empty) == len(pages):
+        raise DocumentError(
+            f"it is a scan: its {len(pages)} {'page is a picture' if len(pages) == 1 else 'pages are pictures'} "
+            "without text; add the text by OCR, for example with: ocrmypdf scan.pdf text.pdf"
+        )
     if pictures:
         warnings.append(f"pages that are pictures without text: {named_pages(pictures)}; OCR adds their text")
     unmapped = Counter({number + 1: int(page["unmapped"]) for number, page in contents if page["unmapped"]})

@@ -199,16 +199,14 @@ def made(*paragraphs: str) -> ParsedDocument:
     return parse_docx(docx("".join(paragraphs)))
 
 
-def test_styles_name_title_and_headings(tmp_path: Path) -> None:
-    path = tmp_path / "report.docx"
+def test_styles_name_title_and_headings() -> None:
     styled = [("My Report", "Title"), ("Opening.", ""), ("One", "H1"), ("First.", ""), ("Second.", ""), ("Two", "H2")]
     styled += [("Deep.", ""), ("Two again", "Own"), ("Deep.", ""), ("Three", "H1"), ("Last.", "")]
-    path.write_bytes(docx("".join(paragraph(*entry) for entry in styled)))
-    document = Document.from_file(path)
-    assert document.title == "My Report"
+    parsed = made(*(paragraph(*entry) for entry in styled))
+    assert parsed.title == "My Report"
     deep = Section("Deep.", "Two", 2, ("One", "Two")), Section("Deep.", "Two again", 2, ("One", "Two again"))
     first, last = Section("First.\n\nSecond.", "One", 1, ("One",)), Section("Last.", "Three", 1, ("Three",))
-    assert document.sections == (Section("Opening."), first, *deep, last)
+    assert parsed.sections == (Section("Opening."), first, *deep, last)
     # They may have styles that a file does not define.
     parsed = made(paragraph("Tides", "Title"), paragraph("Shore", "Heading2"), paragraph(TEXT))
     assert (parsed.title, outline(parsed)) == ("Tides", [(2, "Shore", TEXT)])
