@@ -105,10 +105,11 @@ def _take_title(entries: list[_Entry], page_title: str) -> str:
     if not headings or any(entry.level <= headings[0].level for entry in headings[1:]):
         return ""
     named, called = _NUMBER.sub("", headings[0].heading).casefold(), joined_lines(page_title).casefold()
-    is_shorter = headings[0].level == 1 and re.search(rf"(?<!\w){re.escape(called)}(?!\w)", named) is not None
-    # The name of a site stands above the heading that the page is called after.
-    is_shorter = is_shorter and not any(called in other.heading.casefold() for other in headings[1:2])
-    if min(len(named), len(called)) < _SHORTEST_TITLE or not (is_shorter or named in called):
+    # The name of a site stands above the heading that the page is called after, and with a number it is a chapter.
+    is_site = any(called in other.heading.casefold() for other in headings[1:2])
+    may_say_more = headings[0].level == 1 and named == headings[0].heading.casefold() and not is_site
+    says_more = may_say_more and re.search(rf"(?<!\w){re.escape(called)}(?!\w)", named) is not None
+    if min(len(named), len(called)) < _SHORTEST_TITLE or not (says_more or named in called):
         return ""
     return _take_heading(entries, headings[0])
 

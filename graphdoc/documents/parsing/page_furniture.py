@@ -147,10 +147,8 @@ def _kind_of(page: PageElements, element: _Element, name: str, in_content: bool,
     if name == "button":
         is_short = 0 < measure.characters <= _LONGEST_INTERFACE
         return "interface" if is_short and _INTERFACE.fullmatch(joined_lines(shown(element))) else ""
-    if name == "select":
-        return "interface"
     if name not in _BLOCKS:
-        return ""
+        return "interface" if name == "select" else ""
     if not measure.characters:
         if not measure.links or measure.headings:
             return ""

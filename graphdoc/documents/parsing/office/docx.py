@@ -80,11 +80,10 @@ class _Reader:
             if name == "p" and _goes_on(child):
                 carried += [part for part in child.iterchildren("*") if local_name(part) != "pPr"]
             elif name == "p":
-                if carried:
-                    properties = _child(child, "pPr")
-                    place = 0 if properties is None else child.index(properties) + 1
-                    child[place:place] = carried
-                    carried = []
+                properties = _child(child, "pPr")
+                place = 0 if properties is None else child.index(properties) + 1
+                child[place:place] = carried
+                carried = []
                 self._paragraph(child, depth)
             elif name == "tbl":
                 self._table(child, depth)
