@@ -158,9 +158,8 @@ def test_notebook(tmp_path: Path) -> None:
     path = tmp_path / "tides.ipynb"
     path.write_text(json.dumps({"cells": cells, "nbformat": 4, "metadata": {}}), encoding="utf-8")
     document = Document.from_file(path)
-    assert document.title == "Tides"
+    assert document.title == "Tides" and document.sections[1].path == ("High water",)
     assert document.sections[0].text == f"{TEXT}\n\nprint('```')\n```\n# no heading"
-    assert document.sections[1].path == ("High water",)
     assert document.metadata["dropped_elements"] == {"output": 1}
     cells[0] = {"cell_type": "raw", "source": "---\ntitle: Ebb\n---"}
     assert parse_notebook(json.dumps({"cells": cells})).title == "Ebb"
