@@ -145,6 +145,7 @@ class Outline:
     def __init__(self) -> None:
         self._entries = [_Entry("", 1)]
         self._pending = Break.NONE
+        self._is_picture = False
 
     def start_section(self, heading: str, level: int) -> None:
         """Start a section; a section without a heading is part of the one that encloses it."""
@@ -174,6 +175,11 @@ class Outline:
             return
         parts = self._entries[-1].parts
         self._entries[-1].only_pictures &= picture or not any(map(str.isalpha, text))
+        # What a picture stands for is a word of its own, unless it is a letter.
+        is_beside = bool(parts) and self._pending == Break.NONE and (picture or self._is_picture)
+        if is_beside and len(parts[-1]) > 1 < len(text) and parts[-1][-1].isalnum() and text[0].isalnum():
+            self._pending = Break.SPACE
+        self._is_picture = picture
         if parts:
             parts.append(_SEPARATORS[self._pending])
         parts.append(text)

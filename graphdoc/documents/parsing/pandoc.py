@@ -271,8 +271,7 @@ def _metadata(entry: dict[str, Any], writer: _Writer) -> Any:
             return [value for item in content if (value := _metadata(item, writer))]
         case "MetaMap":
             return {key: _metadata(item, writer) for key, item in content.items()}
-        case _:
-            return content
+    return content
 
 
 def _abstract(entry: dict[str, Any] | None) -> list[dict[str, Any]]:
@@ -282,8 +281,7 @@ def _abstract(entry: dict[str, Any] | None) -> list[dict[str, Any]]:
             return list(blocks)
         case {"t": "MetaInlines", "c": inlines}:
             return [{"t": "Para", "c": inlines}]
-        case _:
-            return []
+    return []
 
 
 class _Writer:
@@ -315,10 +313,8 @@ class _Writer:
         match kind:
             case "Header" if not self._inside:
                 self.outline.start_section(self.text(content[2]), content[0])
-            case "Header":
-                self.outline.write(self.text(content[2]))
-            case "Plain" | "Para":
-                self.outline.write(self.text(content))
+            case "Header" | "Plain" | "Para":
+                self.outline.write(self.text(content[2] if kind == "Header" else content))
             case "LineBlock":
                 self.outline.write("\n".join(map(self.text, content)).strip("\n"))
             case "CodeBlock":

@@ -53,7 +53,7 @@ def test_what_is_no_text_is_dropped_and_counted() -> None:
         ("<h2>A</h2><blockquote><h2>Q</h2>q</blockquote>", "Q\n\nq"),
         ("<h2>A</h2><div class=tip><h3 class=title>Tip</h3><p>b</p></div><p>c</p>", "Tip\n\nb\n\nc"),
         ("<html><body><p>a</p></body></html><p>b</p></html><html><body>c</body></html>", "a\n\nb\n\nc"),
-        ('<p>See <img src="x.png" alt="a heat map"> here<img src="y.png"></p>', "See a heat map here"),
+        ('<p>See <img src="x.png" alt="a heat map">here<img src="y.png"> <img alt=I>t.', "See a heat map here It."),
         ("<p>a <math><mi>x</mi><annotation>x</annotation></math><nobr aria-hidden=true>c", "a x"),
         ("<frameset><frame src=//x/y><noframes>No frames here.</noframes></frameset>", "No frames here."),
         ("<title>Page</title><p>Before.</p><h1>One</h1><p>x</p>", "Before.|x"), ("<script>x</script>", ""),
