@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -72,13 +72,12 @@ _INDENT, _SURE_INDENT, _EDGE = 0.8, 1.8, 0.6
 _FEW, _STEP = 3, 3.0
 
 
-def _hanging_terms(blocks: Sequence[Block], places: Iterable[int], size: float) -> set[int]:
+def _hanging_terms(blocks: Sequence[Block], places: set[int], size: float) -> set[int]:
     """Lines under which the text is set in, as under the terms of a list.
 
     Where most headings hang out to the left of their text, it says nothing.
     """
-    places = list(places)
-    large = [place for place in places if blocks[place].first.size >= _LARGE * size]
+    large = {place for place in places if blocks[place].first.size >= _LARGE * size}
     models = large if len(large) > 1 else places
     hanging = {place for place in places if _indent_below(blocks, place, size) > _INDENT * size}
     if sum(place in hanging for place in models) > 0.3 * len(models):
@@ -98,9 +97,8 @@ def _indent_below(blocks: Sequence[Block], place: int, size: float) -> float:
     return indent if len(below.lines) > 1 or indent > _SURE_INDENT * size else 0.0
 
 
-def _scattered(blocks: Sequence[Block], places: Iterable[int], size: float) -> set[int]:
+def _scattered(blocks: Sequence[Block], places: set[int], size: float) -> set[int]:
     """Lines that begin at no edge where text or other headings begin, and are not centred: words of pictures."""
-    places = list(places)
     lines = [line for block in blocks for line in block.lines[:2] if len(line.text) > 40]
     lines += [blocks[place].first for place in places]
     edges = Counter(round((line.left - line.column_left) / _STEP) for line in lines)
@@ -299,22 +297,23 @@ class HeadingFinder:
 
     def _leave_out_front_matter(self, found: set[int]) -> None:
         """Take out authors, versions and dates between a title and the first text."""
-        opening: list[int] = []
-        for place, block in enumerate(self._blocks):
-            is_text = place not in found and len(self._texts[place]) > _LONGEST_LINE
-            if is_text or block.first.page != self._blocks[0].first.page:
-                break
-            opening.append(place)
-        title = max(found.intersection(opening), key=lambda place: (self._looks[place].size, -place), default=0)
-        later = Counter((self._looks[place], self._depth(place) > 0) for place in found.difference(opening))
+        pages = [block.first.page for block in self._blocks]
+        texts = {place for place, text in enumerate(self._texts) if place not in found and len(text) > _LONGEST_LINE}
+        end = next((place for place, page in enumerate(pages) if page != pages[0] or place in texts), len(pages))
+        title = max((place for place in found if place < end), key=lambda at: (self._looks[at].size, -at), default=0)
+        later = Counter((self._looks[place], self._depth(place) > 0) for place in found if place >= end)
         # From below: an author may stand over a date that is left out.
-        for place in sorted(found.intersection(opening) - self._named.keys(), reverse=True):
+        for place in range(end - 1, title, -1):
             look = self._looks[place]
             numbered, plain = later[look, True], later[look, False]
-            if place > title and look.size < self._looks[title].size and 2 * plain <= numbered:
-                is_apart = not (look.bold or numbered) or not self._is_above_text(place, found)
-                if is_apart and not self._opens_text(place):
-                    found.remove(place)
+            is_sure = place not in found or place in self._named or self._opens_text(place)
+            if is_sure or look.size >= self._looks[title].size or 2 * plain > numbered:
+                continue
+            # A page of nothing but short lines has no text that they could stand before.
+            if (look.bold or numbered) and (end == len(pages) or self._is_above_text(place, found)):
+                later[look, False] += 1
+            else:
+                found.remove(place)
 
     def _opens_text(self, place: int) -> bool:
         """Whether a heading has a number or a usual name."""

@@ -371,8 +371,7 @@ def lines_of(page: Page, first_column: int) -> list[Line]:
     """
     lines: list[Line] = []
     for number, rows in enumerate(_parts(page.rows, page.width, 0), start=first_column):
-        left = min(row.left for row in rows)
-        right = max(row.right for row in rows)
+        left, right = min(row.left for row in rows), max(row.right for row in rows)
         for row in rows:
             row.column, row.column_left, row.column_right = number, left, right
         lines += rows

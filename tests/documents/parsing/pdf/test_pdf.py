@@ -88,6 +88,11 @@ def test_sizes_weights_numbers_and_the_outline_make_headings_of_levels() -> None
     first = [Words(72, 760, "plainly set"), *paragraph(72, 746, LINES), *column(("quite", 14, "B"), top=690)]
     parsed = parse_pdf(write_pdf([first], outline=[("plainly set", 0), ("Page 1", 0)]))
     assert "plainly set" in [parsed.title, *names(parsed)]
+    # Of looks that rank alike the first stands above.
+    for fonts in ("FHF", "HFH"):
+        parts = column(*((f"Part {font}", 14, font) for font in fonts), top=700)
+        first, second, third = (level for level, _ in headings(read([*column(("Tides", 20, "B")), *parts])))
+        assert first == third < second
 
 
 @pytest.mark.parametrize(
@@ -104,14 +109,6 @@ def test_authors_versions_and_dates_below_a_title_are_text(size: float, font: st
     parsed = read([Words(72, 800, "A river", 20, "B"), *front, *paragraph(72, 680, text), *numbered])
     assert (parsed.title, names(parsed)) == ("A river", ["1 Banks", "1.1 Mud", "2 Beds"])
     assert parsed.sections[0].text == "\n\n".join([*lines, " ".join(text)]).strip()
-
-
-@pytest.mark.parametrize(("upper", "lower"), ["FH", "HF"])
-def test_of_looks_that_rank_alike_the_first_stands_above(upper: str, lower: str) -> None:
-    parts = column(*((f"Part {font}", 14, font) for font in (upper, lower, upper)), top=700)
-    page = [*column(("Tides", 20, "B")), *parts]
-    first, second, third = [section.level for section in read(page).sections if section.heading]
-    assert first == third < second
 
 
 @pytest.mark.parametrize(
@@ -131,6 +128,9 @@ def test_boxes_options_formulas_code_and_words_of_pictures_are_no_headings(line:
 def test_bold_lines_and_code_apart_from_the_text_are_headings_and_terms_of_a_list_are_none() -> None:
     for text in ("[2016/05/16 v0.2]", "How to install gates."):
         assert names(read(sections(Words(72, 0, text, 10, "B")))) == [HIGH, LOW, text]
+    short = enumerate(("Where", "At the harbour", "When", "At noon"))
+    page = [Words(72, 740 - 30 * at, line, 12, "BF"[at % 2]) for at, line in short]
+    assert names(read([Words(72, 790, "A river", 20, "B"), *page])) == ["Where", "When"]
     page = [*sections(), Words(72, 630, "3.1.2", 10, "B"), Words(102, 630, "load_gauge()", 10, "C")]
     page += [Words(72, 610, "gauge load_gauge(name)", 10, "C"), *paragraph(72, 590, LINES)]
     assert names(read(page)) == [HIGH, LOW, "3.1.2 load_gauge()"]
