@@ -53,7 +53,7 @@ _SAYS_NOTHING = re.compile(
 )
 _LONGEST_TITLE = 120
 _NO_FIRST_LINE = re.compile(r"#!|\w+://|(?:copyright|dear|hello|hi|sehr geehrte|liebe|ch[eè]re?|estimad[oa])\b", re.I)
-_BY_LINE = re.compile(r"(?:[Bb]y|BY|[Vv]on|[Pp]ar|[Pp]or|[Dd]i) [A-Z][^\n]{1,60}(?<![.,;:])\n")
+_BY_LINE = re.compile(r"(?:[^\n]{1,60}\n)?(?:[Bb]y|BY|[Vv]on|[Pp]ar|[Pp]or|[Dd]i) [A-Z][^\n]{1,60}(?<![.,;:])\n")
 _ENDS_NO_TITLE = (".", ",", ";", ":", "!", "?", "…", "-")
 # What parts are called, and numbers as they tell parts apart.
 _PART_NAMES = """
