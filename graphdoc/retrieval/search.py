@@ -172,6 +172,8 @@ class Search:
             return ()
         if not self._stands_out(rounds[0][0]):
             self.warnings.append("no hit stands out: random words come as close to a document as this query does")
+        elif self._terms and "words" in rounds[0][0] and not rounds[0][0]["words"].scores:
+            self.warnings.append("no document has a word of the query; hits are what its vector is nearest to")
         ids, found = [fused.id for fused in chosen], dict[str, dict[str, Mapping[int, float]]]()
         for rankings, added in rounds:
             for name, ranking in rankings.items():
