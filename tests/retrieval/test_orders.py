@@ -84,8 +84,7 @@ def test_no_word_of_a_query_in_the_index_leaves_vectors(index: DocumentIndex, tm
         assert all(set(hit.parts) == {"vectors"} for hit in index.search(query, 30))
 
 
-UNANSWERED = ["best pizza near me", "asdf qwer", "cheap flights to Paris",
-              "used car prices", "prix des voitures", "熱泵"]  # fmt: skip
+UNANSWERED = ["best pizza near me", "asdf qwer", "cheap flights to Paris", "used car prices", "prix d'autos", "熱泵"]
 
 
 @pytest.mark.parametrize("query", UNANSWERED)

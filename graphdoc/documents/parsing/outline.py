@@ -175,9 +175,9 @@ class Outline:
             return
         parts = self._entries[-1].parts
         self._entries[-1].only_pictures &= picture or not any(map(str.isalpha, text))
-        # What a picture stands for is a word of its own, unless it is a letter.
+        # What a picture stands for is a word of its own, unless it is a letter or two.
         is_beside = bool(parts) and self._pending == Break.NONE and (picture or self._is_picture)
-        if is_beside and len(parts[-1]) > 1 < len(text) and parts[-1][-1].isalnum() and text[0].isalnum():
+        if is_beside and len(parts[-1]) > 2 < len(text) and parts[-1][-1].isalnum() and text[0].isalnum():
             self._pending = Break.SPACE
         self._is_picture = picture
         if parts:
@@ -200,11 +200,11 @@ class Outline:
         bare = [*itertools.takewhile(lambda entry: not any(map(str.isalpha, "".join(entry.parts))), named)]
         if len(bare) < _FEWEST_LISTED:
             return 0
-        below = Counter(words(line) for entry in named for line in (entry.heading, *"".join(entry.parts).split("\n")))
+        below = Counter(line.strip() for entry in named for line in (entry.heading, *"".join(entry.parts).split("\n")))
         listed: set[int] = set()
         for entry in bare:
-            below[words(entry.heading)] -= 1
-            listed |= {id(entry)} if entry.heading and not entry.parts and below[words(entry.heading)] else set()
+            below[entry.heading] -= 1
+            listed |= {id(entry)} if entry.heading and not entry.parts and below[entry.heading] else set()
         if len(listed) < max(_FEWEST_LISTED, 0.8 * len(bare)):
             return 0
         self._entries = [entry for entry in self._entries if id(entry) not in listed]

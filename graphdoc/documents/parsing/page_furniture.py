@@ -155,7 +155,8 @@ def _kind_of(page: PageElements, element: _Element, name: str, in_content: bool,
         if page.first_heading is not None and measure.position <= page.first_heading and not in_content:
             return "logo"
         at_end = not in_content and page.characters - measure.position <= _LONGEST_STEPS
-        return "nav" if measure.links <= _MOST_STEPS and _has_steps(element, least=1 if at_end else 2) else ""
+        is_few = measure.links <= _MOST_STEPS and all(len(shown(one)) <= _LONGEST_LABEL for one in element.iter("{*}a"))
+        return "nav" if is_few and _has_steps(element, least=1 if at_end else 2) else ""
     words = _words_of(element)
     if not words.isdisjoint({"editsection", "sectionedit"}):
         return "interface"
@@ -164,7 +165,7 @@ def _kind_of(page: PageElements, element: _Element, name: str, in_content: bool,
         return "box"
     if name == "form" and share < 0.3 and measure.characters <= _LONGEST_FORM and not measure.headings:
         return "interface"
-    is_overlay = not words.isdisjoint(_OVERLAY_NAMES) or (name in _LISTS and _is_opened(element, measure, words))
+    is_overlay = not words.isdisjoint(_OVERLAY_NAMES) or (name in _LISTS and _is_opened(element, measure))
     if is_overlay and not measure.first and share < 0.5:
         return "popup"
     if _is_contents(page, element, measure, words):
@@ -274,12 +275,12 @@ def _is_box(page: PageElements, element: _Element, words: frozenset[str]) -> boo
     return not words.isdisjoint(_BOX_NAMES) and (measure.density > 0.5 or _has(page, element, "input", "iframe"))
 
 
-def _is_opened(element: _Element, measure: Measures, words: frozenset[str]) -> bool:
+def _is_opened(element: _Element, measure: Measures) -> bool:
     """Whether an element is a menu that opens at the word before it, as Bootstrap and ARIA mark them."""
-    opener = element.getprevious()
+    opener, is_menu = element.getprevious(), "dropdown-menu" in element.get("class", "").lower().split()
     is_opened = opener is not None and opener.get("aria-haspopup") in ("true", "menu")
-    is_opened = is_opened and measure.linked >= measure.plain
-    return (is_opened or words >= {"dropdown", "menu"}) and measure.links > 0 and measure.plain < _LEAST_PROSE
+    is_menu |= is_opened and measure.linked >= measure.plain
+    return is_menu and not measure.headings and measure.links > 0 and measure.plain < _LEAST_PROSE
 
 
 def _is_before_title(page: PageElements, element: _Element) -> bool:
@@ -292,8 +293,8 @@ def _is_before_title(page: PageElements, element: _Element) -> bool:
 def _edge_kind(page: PageElements, element: _Element, name: str, words: frozenset[str], share: float) -> str:
     measure = page.measures[element]
     before = page.first_heading is not None and measure.end <= page.first_heading
-    after = not measure.headings and page.characters - measure.end <= LONGEST_SHOWN
-    after = after and measure.position > page.characters / 2
+    left = page.characters - measure.end
+    after = not measure.headings and left <= LONGEST_SHOWN and 2 * measure.position > page.characters
     if name in ("footer", "aside", "header") and share < 0.4:
         return f"page-{name}"
     if share >= 0.3:
@@ -311,7 +312,7 @@ def _edge_kind(page: PageElements, element: _Element, name: str, words: frozense
         # An item of a menu is one link; a declaration links to every type in it.
         items = sum(1 for _ in element.iter("{*}li", "{*}td", "{*}th"))
         return "" if items and measure.links > items else "nav"
-    if after and page.characters - measure.end < _LONGEST_STEPS and measure.characters <= _LONGEST_STEPS:
+    if after and left < _LONGEST_STEPS and measure.characters <= _LONGEST_STEPS:
         text = joined_lines(shown(element))
         if _RIGHTS.search(text) and len(_SENTENCE_END.findall(text)) <= 2 and not _is_paragraph(page, element, text):
             return "page-footer"
@@ -321,7 +322,7 @@ def _edge_kind(page: PageElements, element: _Element, name: str, words: frozense
 def _is_paragraph(page: PageElements, element: _Element, text: str) -> bool:
     """Whether what speaks of rights at the end of a page is text: right below a heading, or marked as other text is."""
     measure = page.measures[element]
-    page.searches -= 1
+    page.searches -= 1 + len(page.order) // 1_000
     before = [part for part in page.order if page.measures[part].end <= measure.position] if page.searches > 0 else []
     if any(page.measures[part].end == measure.position and local_name(part) in HEADINGS for part in before):
         return True

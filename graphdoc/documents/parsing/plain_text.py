@@ -303,8 +303,7 @@ def _numbered(lines: list[str]) -> list[_Heading]:
             continue
         word, value, named = (match["word"] or "").lower(), match["number"], match["name"] or ""
         # The names of chapters may be centred.
-        ends = ".,;:" if "." in value else ".,;:?"
-        if not word and (not named or named[0].islower() or name[-1] in ends or _indent(line) > _MOST_INDENTED):
+        if not word and (not named or named[0].islower() or name[-1] in ".,;:" or _indent(line) > _MOST_INDENTED):
             continue
         if not word and not (value[0].isdigit() or (value.isupper() and (match["end"] or "." in value))):
             continue

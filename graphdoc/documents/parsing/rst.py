@@ -43,7 +43,7 @@ _WITHOUT_TEXT = names(
 # What others are called with is text, but for settings.
 _WITHOUT_NAME = names(
     "code code-block code-cell sourcecode program default-domain only ifconfig doctest testcode testoutput testsetup "
-    "productionlist grid tab-set graphviz plantuml mermaid plot ipython jupyter-execute hlist cssclass rst-class"
+    "productionlist grid graphviz plantuml uml mermaid ipython rst-class default-role prompt bibliography minigallery"
 )
 _VERSIONS = {"versionadded": "Added", "versionchanged": "Changed", "deprecated": "Deprecated"}
 _DEEPEST = 20

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 JATS = Vocabulary(
     dropped=names(
         "ref-list front front-stub processing-meta permissions object-id graphic media inline-graphic "
-        "related-object second-form articleinfo bookinfo chapterinfo info refmeta"
+        "related-object second-form articleinfo bookinfo chapterinfo info refmeta refentryinfo"
     ),
     blocks=names(
         "abstract ack app app-group array attrib back bio body boxed-text caption code def-list disp-formula "

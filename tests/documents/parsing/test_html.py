@@ -116,9 +116,8 @@ def test_pages_of_documentation_are_read_without_what_surrounds_them(name: str) 
         ("<p>out</p><main><p>in</p></main><main hidden><p>other</p></main>", "in"),
         ("<p>out</p><main> </main><article>in it is all</article>", "in it is all"),
         ("<header>out</header><article>in, and <article>inner</article></article>", "in, and|inner"),
-        ("<p>in</p><article>a</article><article>b</article>", "in|a|b"),
+        ("<p>in</p><article>a</article><article>b</article>", "in|a|b"), ("<nav><main>out</main></nav><p>in</p>", "in"),
         ("<p>most of the text</p><article>teaser</article>", "most of the text|teaser"),
-        ("<nav><main>out</main></nav><p>in</p>", "in"),
         ("<body hidden><p>in</p><div hidden>out</div><p style='display : none'>out</p><dialog>out</dialog>", "in"),
         ("<div role=tabpanel hidden>in</div><p hidden=until-found>in</p>", "in|in"),
         ("<div aria-hidden=true><p>in</p></div><span aria-hidden=true>out</span>", "in"),
@@ -130,6 +129,8 @@ def test_pages_of_documentation_are_read_without_what_surrounds_them(name: str) 
         (f"<p>{BEES}<div>See <ul class=dropdown-menu><li>In <a href=1>Hive</a></ul>wax.</div>", f"{BEES}|See wax."),
         (f"<p>{BEES}<div><a aria-haspopup=true>B</a><ul><li><a href=1>C</a></ul>.</div>", f"{BEES}|B."),
         (f"<p>{BEES}<div><a href=1><img alt=Index></a> <a href=2><img alt=Next></a></div>", BEES),
+        (f"<p>{BEES}<div class=dropdown-menu><h3>A</h3>B <a href=1>C</a></div>", f"{BEES}||B C"),
+        (f"<p>{BEES}<div><a rel=next><img alt='{BEES}'></a></div>", f"{BEES}|{BEES}"),
         # Headings that stand again below them are a list of contents.
         ("".join(f"<h2><a href='#{name}'>{name}</a></h2>" for name in "ABCDE") + "".join(
          f"<h2>{name}</h2>{name}." for name in "ABCDE"), "A.||B.||C.||D.||E."),
