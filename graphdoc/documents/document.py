@@ -227,20 +227,20 @@ class Document:
             if not isinstance(text, str):
                 raise DocumentError(f"its text is {described(text)}; give a string")
             text = clean_text(text)
-            return cls._from_parsed(parse_text(text, kind), **fields)
+            plain = ParsedDocument((Section(text),) if text else ())
+            return cls._from_parsed(plain if kind == "text" else parse_text(text, kind), **fields)
         except DocumentError as error:
             raise DocumentError(f"document {fields.get('id') or ''!r}: {error}") from error.__cause__
 
     @classmethod
     def _from_parsed(cls, parsed: ParsedDocument, **fields: Unpack[DocumentOptions]) -> Document:
         found: dict[str, Any] = dict(parsed.metadata)
-        title, metadata = fields.get("title", ""), fields.get("metadata")
+        id, title, metadata = fields.get("id") or "", fields.get("title", ""), fields.get("metadata")
         if title and parsed.title and title != parsed.title:
             found["parsed_title"] = parsed.title
         if isinstance(metadata, Mapping):
             metadata = found | dict(metadata)
-        named = title or parsed.title
-        return cls(fields.get("id") or "", parsed.sections, named, fields.get("label"), metadata or found)
+        return cls(id, parsed.sections, title or parsed.title, fields.get("label"), metadata or found)
 
 
 def _label(value: Any) -> Label:
